@@ -1,4 +1,4 @@
-"""Kernels with symbols beside kernels built for each size: time of a run, and of building.
+"""Kernels with symbols, and kernels built for each size: time of a run, and of building.
 
     python benchmarks/dynamic/symbolic_kernels.py [CASE ...] [--seconds 0.3] [--json FILE]
 
@@ -138,7 +138,7 @@ def heads(length: int) -> Group:
     return group("heads", [before], operators, [after])
 
 
-def product(length: int, transposed: bool) -> Group:
+def batched(length: int, transposed: bool) -> Group:
     """A batched matmul of attention: scores, or their sums of values."""
     scores, rows = (F, (2, 12, length, length)), (F, (2, 12, length, 64))
     reads, result = (
@@ -158,8 +158,8 @@ CASES: Mapping[str, Callable[[Any], Group]] = {
     "3072x768 Add": lambda length: dense(length, 3072, 768, "Add"),
     "attention": lambda length: attention(1, length),
     "attention of two": lambda length: attention(2, length),
-    "context": lambda length: product(length, False),
-    "scores": lambda length: product(length, True),
+    "context": lambda length: batched(length, False),
+    "scores": lambda length: batched(length, True),
 }
 """Groups by length, which may be a number or a symbol."""
 
@@ -238,7 +238,7 @@ def measured(name: str, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     """Print a line for each case, and the geometric mean of all."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--seconds", type=float, default=0.3, help="of each kernel and size")
     parser.add_argument("--json", type=Path, help="write all figures there")

@@ -1,6 +1,6 @@
 """Extents of a kernel's tensors as TVM sees them: numbers, or expressions over int32 variables.
 
-A kernel of a group with symbols is built with `Size`s in its shapes. They are extents of
+A kernel of a group with symbols is built with `SizeExpression`s in its shapes. They are extents of
 `tensors.extents`, and take part in arithmetic with TVM's expressions too, so that lowerings and
 templates need not know which of both a shape has. What they compare must hold for all sizes.
 """
@@ -33,7 +33,7 @@ from compiler.tensors.extents import (
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol
 
-SYMBOLIC = ("MatMul", "Gemm")
+TAKING_SYMBOLS = ("MatMul", "Gemm")
 """The contractions whose kernels take symbols; no kernel that is written by hand does."""
 
 _SYMBOLS: dict[Var, Symbol] = {}
@@ -53,7 +53,7 @@ def symbol_of(variable: Var) -> Symbol | None:
     return _SYMBOLS.get(variable)
 
 
-class Size(Expression):
+class SizeExpression(Expression):
     """An extent over symbols, which is also an operand of TVM's expressions."""
 
     __slots__ = ()
@@ -118,7 +118,7 @@ class Size(Expression):
     def _with(
         self,
         other: Any,
-        exact: Callable[["Size", Any], Any],
+        exact: Callable[["SizeExpression", Any], Any],
         computed: Callable[[Any, Any], Any],
     ) -> Any:
         """An operator's result: of extents an extent or a truth value, else TVM's expression."""
@@ -139,9 +139,9 @@ def _at_least(extent: Extent, other: Extent) -> bool:
 
 
 def as_size(value: Any) -> Any:
-    """An extent as a `Size`; what is a number or a truth value stays."""
-    if isinstance(value, Expression) and not isinstance(value, Size):
-        return Size(value.terms)
+    """An extent as a `SizeExpression`; what is a number or a truth value stays."""
+    if isinstance(value, Expression) and not isinstance(value, SizeExpression):
+        return SizeExpression(value.terms)
     return value
 
 
@@ -191,11 +191,11 @@ def extent_from(value: Any) -> Any:
     binary: Any = value
     kind = _OPERATORS.get(binary.__class__)
     if kind is None:
-        raise ValueError(f"{value} is no extent over symbols")
-    return as_size(ARITHMETIC[kind](extent_from(binary.a), extent_from(binary.b)))
+        raise ValueError(f"{value} is not an extent over symbols")
+    return as_size(EXTENT_OPERATORS[kind](extent_from(binary.a), extent_from(binary.b)))
 
 
-ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+EXTENT_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -217,14 +217,14 @@ _OPERATORS: Mapping[Any, str] = {
 }
 
 
-def constant(extent: Any, dtype: str) -> Any:
+def extent_constant(extent: Any, dtype: str) -> Any:
     """An extent as a constant, or an expression, of a dtype."""
     if isinstance(extent, int):
         return tirx.const(extent, dtype)
     return expression(extent).astype(dtype)
 
 
-def shape_of(tensor: Any) -> tuple[Any, ...]:
+def tensor_extents(tensor: Any) -> tuple[Any, ...]:
     """The shape of a tensor or a buffer of TVM, as extents."""
     return tuple(map(extent_from, tensor.shape))
 
@@ -266,7 +266,7 @@ def for_all_sizes(group: Group) -> Generator[None]:
     """
     for operator in group.operators:
         if KINDS.get(operator.type) in (Kind.CONTRACTION, Kind.OPAQUE):
-            if operator.type not in SYMBOLIC:
+            if operator.type not in TAKING_SYMBOLS:
                 raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
     token = DECIDING.set(None)
     try:

@@ -263,8 +263,8 @@ class SegmentCompiler:
                 if pinned := assumptions.pinned():
                     axes = with_sizes(axes, pinned)
                     continue
-                if narrowed := assumptions.narrowed():
-                    axes = with_symbols(axes, narrowed)  # kernels are chosen by bounds, too
+                if symbols := assumptions.merged() or assumptions.narrowed():
+                    axes = with_symbols(axes, symbols)  # kernels are chosen by bounds, too
                     continue
                 built = build_symbolic(folding.graph, self.settings)
             if pinned := assumptions.pinned():

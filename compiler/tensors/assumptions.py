@@ -79,6 +79,22 @@ class Assumptions:
                 found[symbol] = replace(symbol, low=int(low), high=most)
         return found
 
+    def merged(self) -> dict[Symbol, Symbol]:
+        """Symbols that are assumed to be equal to others, with those in their place."""
+        found: dict[Symbol, Symbol] = {}
+        for condition in self:
+            match sorted(_terms_of(condition.extent).items(), key=str):
+                case [((Symbol() as first,), 1 | -1 as sign), ((Symbol() as second,), other)] if (
+                    condition.relation == "==" and other == -sign
+                ):
+                    kept, dropped = sorted((found.get(s, s) for s in (first, second)), key=str)
+                    if kept != dropped:
+                        found = {s: kept if t == dropped else t for s, t in found.items()}
+                        found[dropped] = kept
+                case _:
+                    pass
+        return found
+
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all of them hold for these sizes, by symbol."""
         return all(condition.holds(sizes) for condition in self)

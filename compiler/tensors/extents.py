@@ -59,7 +59,7 @@ class Quotient(_Compound):
         self.numerator = numerator
         self.denominator = denominator
         self.text = f"{_in_brackets(numerator)}//{_in_brackets(denominator)}"
-        self.parts = ("//", _terms(numerator), _terms(denominator))
+        self.parts = ("//", _key(_terms(numerator)), _key(_terms(denominator)))
 
 
 class Maximum(_Compound):
@@ -70,7 +70,7 @@ class Maximum(_Compound):
     def __init__(self, extents: "Iterable[Extent]") -> None:
         self.extents = tuple(sorted(extents, key=str))
         self.text = f"max({', '.join(map(str, self.extents))})"
-        self.parts = ("max", *map(_terms, self.extents))
+        self.parts = ("max", *(_key(_terms(extent)) for extent in self.extents))
 
 
 Atom = Symbol | Quotient | Maximum
@@ -96,7 +96,7 @@ class Expression(_Number):
 
     def __init__(self, terms: frozenset[tuple[Monomial, int]]) -> None:
         self.terms = terms
-        self._hash = hash(terms)
+        self._hash = hash(_key(terms))
 
     def __reduce__(self) -> tuple[type[Self], tuple[frozenset[tuple[Monomial, int]]]]:
         return type(self), (self.terms,)
@@ -306,6 +306,14 @@ def _terms(extent: Extent) -> Iterable[tuple[Monomial, int]]:
     return extent.terms if isinstance(extent, Expression) else (((), int(extent)),)
 
 
+def _key(terms: Iterable[tuple[Monomial, int]]) -> frozenset[tuple[Monomial, int]]:
+    """Terms with factors of different hashes: Python's of -1 and -2 are equal.
+
+    Extents of one hash are compared by `==`, which assumes something.
+    """
+    return frozenset([(monomial, 2 * factor + 1) for monomial, factor in terms])
+
+
 def _expression(terms: Mapping[Monomial, int]) -> Extent:
     present = {monomial: factor for monomial, factor in terms.items() if factor}
     if not present.keys() - {()}:
@@ -344,11 +352,31 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
         return whole
     shared = gcd(*(factor for _, factor in (*_terms(rest), *_terms(denominator))))
     rest, denominator = _scaled(rest, shared), _scaled(denominator, shared)
+    parts = dict(_terms(rest))
+    constant = parts.pop((), 0)
+    match [*parts.items()]:
+        case [((Quotient() as inner,), 1)]:  # (a // b + c) // d is (a + b * c) // (b * d)
+            dividend = _sum((inner.numerator, _multiplied(inner.denominator, constant)))
+            divisor = _multiplied(inner.denominator, denominator)
+            return _sum((whole, _quotient(dividend, divisor)))
+        case _:
+            pass
     if max(_terms(rest), key=_order)[1] < 0:
         # floor(-x / d) is -floor((x + d - 1) / d): one form for what is rounded up.
         up = _quotient(_sum((_multiplied(rest, -1), denominator, -1)), denominator)
         return _sum((whole, _multiplied(up, -1)))
+    inner = _single_atom(_sum((rest, -_constant(rest))))
+    if isinstance(inner, Quotient) and not isinstance(denominator, Expression):
+        # floor((floor(a / b) + c) / d) is floor((a + b * c) / (b * d)) for a number b.
+        if not isinstance(inner.denominator, Expression):
+            moved = _sum((inner.numerator, _constant(rest) * inner.denominator))
+            return _sum((whole, _quotient(moved, denominator * inner.denominator)))
     return _sum((whole, _expression({(Quotient(rest, denominator),): 1})))
+
+
+def _constant(extent: Extent) -> int:
+    """The term of an extent that is a number."""
+    return dict(_terms(extent)).get((), 0)
 
 
 def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent]:

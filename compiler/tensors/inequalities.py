@@ -1,4 +1,4 @@
-"""Lower bounds of extents that see through products, quotients and maxima, as `bounds` does not."""
+"""Lower bounds of extents that see through quotients, maxima and powers, as `bounds` does not."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,7 +18,7 @@ from compiler.tensors.extents import (
 from compiler.tensors.symbols import Symbol
 
 MOST_MAXIMA = 6
-"""The maxima that are told apart: each doubles the cases, at least."""
+"""The maxima with cases: each doubles them, at least."""
 
 _REMAINDERS = count()
 
@@ -27,7 +27,7 @@ _REMAINDERS = count()
 def least(extent: Extent) -> float:
     """A lower bound of an extent.
 
-    Symbols are replaced by their least value and what is above that: a polynomial of that with no
+    Symbols are with_atoms by their least value and what is above that: a polynomial of that with no
     negative coefficient is least at 0. A quotient's multiple is its numerator less the remainder.
     """
     if not isinstance(extent, Expression):
@@ -43,9 +43,9 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
     largest = next((a for a in _atoms(extent) if isinstance(a, Maximum)), None)
     if largest is None or not most:
         return _above(extent)
-    cases = (replaced(extent, {largest: other}) for other in largest.extents)
+    cases = (with_atoms(extent, {largest: other}) for other in largest.extents)
     bounds_of_cases = [_at_least(case, most - 1) for case in cases]
-    # What grows with a maximum is at least what it is for each of its extents.
+    # An extent that grows with a maximum is at least that for each of its extents.
     return max(bounds_of_cases) if _grows_with(extent, largest) else min(bounds_of_cases)
 
 
@@ -57,7 +57,10 @@ def _grows_with(extent: Extent, atom: Atom) -> bool:
 
 def _above(extent: Extent) -> float:
     """The constant of the polynomial in what atoms are above their least values."""
-    moved = replaced(extent, {atom: _moved(atom) for atom in _atoms(extent)})
+    lows = {atom: bounds(_term((atom,), 1))[0] for atom in _atoms(extent)}
+    if -inf in lows.values():
+        return -inf
+    moved = with_atoms(extent, {atom: _term((atom,), 1) + int(low) for atom, low in lows.items()})
     if not isinstance(moved, Expression):
         return moved
     constant = 0
@@ -67,13 +70,6 @@ def _above(extent: Extent) -> float:
         elif factor < 0:
             return -inf
     return constant
-
-
-def _moved(atom: Atom) -> Extent:
-    """An atom as its least value and what is above that, which the same atom stands for."""
-    low = bounds(Expression(frozenset([((atom,), 1)])))[0]
-    own = Expression(frozenset([((atom,), 1)]))
-    return own + int(low) if low > -inf else own
 
 
 def _without_quotients(extent: Extent) -> Iterator[Extent]:
@@ -94,8 +90,11 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
                 others = tuple(atom for atom in monomial if atom != quotient)
                 divided = divided + _term(others, factor // divisor)
         remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
-        # What is subtracted is least where the remainder is largest.
-        less = remainder if bounds(divided)[1] <= 0 else divisor - 1
+        # The numerator counts least where the remainder is largest.
+        low, high = bounds(divided)
+        if low < 0 < high:
+            return
+        less = remainder if high <= 0 else divisor - 1
         extent = rest + divided * (quotient.numerator - less)
         yield extent
 
@@ -112,7 +111,7 @@ def _atoms(extent: Extent) -> list[Atom]:
     return sorted({atom for monomial, _ in _terms(extent) for atom in monomial}, key=str)
 
 
-def replaced(extent: Extent, by: dict[Atom, Extent]) -> Extent:
+def with_atoms(extent: Extent, by: dict[Atom, Extent]) -> Extent:
     """An extent with others in the places of some of its atoms."""
     total: Extent = 0
     for monomial, factor in _terms(extent):

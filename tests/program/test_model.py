@@ -14,8 +14,8 @@ from compiler.artifact.module import Module
 from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
 from compiler.program.compiling import SegmentRequest
 from compiler.program.model import DynamicModule
-from compiler.schedule.symbolic import EXTENTS
 from compiler.program.segment import SegmentSource
+from compiler.schedule.symbolic import EXTENTS
 from tests.program.checks import HEADER, check, compiled, model_of, reference
 
 BATCH = """g (float[n, 16] x) => (float[n, 4] y) {

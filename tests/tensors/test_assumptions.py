@@ -4,14 +4,15 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.tensors.assumptions import assuming, assuming_nothing
 from compiler.tensors.exact import ExactExpression, exactly, plain
-from compiler.tensors.extents import Extent, Undecided, extent_of, value_at
+from compiler.tensors.extents import Extent, Undecided, extent_of, maximum, value_at
+from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
-from tests.tensors.test_extents import Program, extent, programs
+from tests.tensors.test_extents import SIZES, Program, extent, number, programs
 
 LENGTH, BATCH = Symbol("length", 2, None, 23), Symbol("batch", 2, None, 3)
 N, B = extent_of(LENGTH), extent_of(BATCH)
@@ -112,3 +113,26 @@ def test_symbols_of_other_compilations_are_others():
     assert str(first // 2) == str(second // 2)
     assert hash(first // 2) != hash(second // 2)
     assert exactly(first // 2) != exactly(second // 2)
+
+
+@settings(max_examples=400)
+@given(programs(), SIZES)
+def test_no_value_is_below_the_least(program: Program, sizes: dict[str, int]):
+    assert least(extent(program)) <= number(program, sizes)
+
+
+def test_extents_that_differ_have_other_hashes():
+    written = [N - B, N - 2 * B, 2 * N - B, N + B - 1, N + B - 2, -N, -2 * N]
+    written += [(N - B) // 3, (N - 2 * B) // 3, maximum(N - B, 1), maximum(N - 2 * B, 1)]
+    assert len({*map(hash, written)}) == len(written)
+
+
+def test_symbols_that_are_assumed_to_be_equal_are_merged():
+    others = [Symbol(name, 2, None, 23) for name in ("width", "count")]
+    width, other = map(extent_of, others)
+    with assuming() as assumptions:
+        assert N == width
+        assert 3 * other == 3 * width
+        assert N - other == 0
+        assert N != B
+    assert assumptions.merged() == {LENGTH: others[1], others[0]: others[1]}

@@ -41,7 +41,7 @@ from compiler.kernels.tir.launches import (
     lower_function,
     split_launches,
 )
-from compiler.kernels.tir.sized.launches import SizesOperand
+from compiler.kernels.tir.sized_launches import SizesOperand
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
 from compiler.tensors.assumptions import assuming_nothing

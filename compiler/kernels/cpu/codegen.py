@@ -20,7 +20,7 @@ from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
-from compiler.kernels.tir.sized.launches import SIZED_LOOP
+from compiler.kernels.tir.sized_launches import SIZED_LOOP
 from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import CpuTarget
 

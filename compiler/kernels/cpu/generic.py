@@ -15,7 +15,7 @@ from compiler.kernels.sizes import at_hint, is_long, is_number
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
-from compiler.kernels.tir.sized.launches import RUN_ATTRIBUTE
+from compiler.kernels.tir.sized_launches import RUN_ATTRIBUTE
 from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.sizes import constant
+from compiler.kernels.sizes import extent_constant
 from compiler.tensors.dtypes import NARROW_FLOATS
 
 Scalar = Any
@@ -151,7 +151,7 @@ def clamped(value: Any, most: int) -> Any:
     """
     value = value if dtype_of(value) in ("int32", "int64") else value.astype("int64")
     kind = dtype_of(value)
-    inside = tirx.max(tirx.min(value, constant(most, kind)), tirx.const(0, kind))
+    inside = tirx.max(tirx.min(value, extent_constant(most, kind)), tirx.const(0, kind))
     return inside.astype("int32")
 
 
@@ -159,7 +159,7 @@ def safe_index(index: Any, extent: int) -> Any:
     """An index from data: negative ones count from the end, others are kept inside."""
     index = index if dtype_of(index) in ("int32", "int64") else index.astype("int64")
     kind = dtype_of(index)
-    wrapped = tirx.Select(index < tirx.const(0, kind), index + constant(extent, kind), index)
+    wrapped = tirx.Select(index < tirx.const(0, kind), index + extent_constant(extent, kind), index)
     return clamped(wrapped, extent - 1)
 
 

@@ -11,7 +11,7 @@ from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops.common import cast, clamped, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.sizes import constant, is_number
+from compiler.kernels.sizes import extent_constant, is_number
 from compiler.net.maps import Algebra, AxisRead, Index, Map, affine_indices, axis_reads, covered
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.movement import MOVEMENT, maps_of
@@ -145,7 +145,9 @@ def lower_one_hot(context: Context) -> te.Tensor:
     def body(*i: Any) -> Any:
         index = indices(*i[:axis], *i[axis + 1 :])
         index = index.astype("int64")
-        index = tirx.Select(index < tirx.const(0, "int64"), index + constant(depth, "int64"), index)
+        index = tirx.Select(
+            index < tirx.const(0, "int64"), index + extent_constant(depth, "int64"), index
+        )
         return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 
     return te.compute(context.output.shape, body, name="OneHot")

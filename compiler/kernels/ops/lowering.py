@@ -11,7 +11,7 @@ from compiler.errors import KernelError
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.sizes import shape_of
+from compiler.kernels.sizes import tensor_extents
 from compiler.net.spec import KnownTensor
 from compiler.tensors.row_major import flatten_index
 
@@ -184,7 +184,7 @@ class Emitter:
 
 
 def _check(context: Context, info: TensorInfo, tensor: te.Tensor) -> None:
-    shape = shape_of(tensor)
+    shape = tensor_extents(tensor)
     if info.dtype and (shape, str(tensor.dtype)) != (info.shape, info.dtype):
         raise context.fail(
             f"it gives {tensor.dtype}{list(shape)} where the model says"

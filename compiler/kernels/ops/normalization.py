@@ -10,7 +10,7 @@ from compiler.kernels.ops.common import Scalar, absolute, cast, converted, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import max_reducer, reduce_axes, sum_reducer
-from compiler.kernels.sizes import constant
+from compiler.kernels.sizes import extent_constant
 
 RowSource = Callable[..., Scalar]
 
@@ -29,7 +29,7 @@ def moments(
     source: RowSource, shape: Sequence[int], axes: Sequence[int], dtype: str
 ) -> tuple[te.Tensor, te.Tensor]:
     """Mean and variance over some axes, which stay with one element; two passes, for accuracy."""
-    count = constant(prod(shape[axis] for axis in axes), dtype)
+    count = extent_constant(prod(shape[axis] for axis in axes), dtype)
     total = reduce_axes(source, shape, axes, sum_reducer, "total")
     mean = te.compute(total.shape, lambda *i: total(*i) / count, name="mean")
 
@@ -110,7 +110,7 @@ def lower_rms_normalization(context: Context) -> te.Tensor:
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     axes = list(range(context.attribute("axis"), len(shape)))
     source = widened_rows(context.tensor(0), dtype)
-    count = constant(prod(shape[axis] for axis in axes), dtype)
+    count = extent_constant(prod(shape[axis] for axis in axes), dtype)
     squares = reduce_axes(lambda *i: source(*i) * source(*i), shape, axes, sum_reducer, "squares")
     mean = te.compute(squares.shape, lambda *i: squares(*i) / count, name="mean_square")
     inverse = inverse_deviation(mean, context.attribute("epsilon"), dtype)

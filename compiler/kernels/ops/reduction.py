@@ -24,7 +24,7 @@ from compiler.kernels.ops.reducers import (
     reduce_axes,
     sum_reducer,
 )
-from compiler.kernels.sizes import constant
+from compiler.kernels.sizes import extent_constant
 from compiler.net.operators import OPERATORS, PARTIAL_RANGES, KnownTensor
 from compiler.net.spec import Use
 
@@ -72,7 +72,7 @@ def _log(x: Scalar) -> Scalar:
 
 
 def _divided(count: int, dtype: str, x: Scalar) -> Scalar:
-    return x / constant(count, dtype)
+    return x / extent_constant(count, dtype)
 
 
 def _working(context: Context) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 from tvm import te
 
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.sizes import shape_of
+from compiler.kernels.sizes import tensor_extents
 from compiler.tensors.row_major import reshaped_index, unit_free
 
 
 def reshape(tensor: te.Tensor, shape: Sequence[int], name: str = "reshape") -> te.Tensor:
     """The same elements in row-major order under another shape."""
-    old = shape_of(tensor)
+    old = tensor_extents(tensor)
     if prod(shape) == 0:
         return te.compute(tuple(shape), lambda *i: tensor(*[0 for _ in old]), name=name)
 

@@ -11,7 +11,7 @@ from tvm.ir import Var
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import SeqStmt
 
-from compiler.kernels.sizes import at_hint, extent_from, is_long, shape_of
+from compiler.kernels.sizes import at_hint, extent_from, is_long, tensor_extents
 from compiler.tensors.extents import Extent
 
 
@@ -84,7 +84,7 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
         used[name] = used.get(name, frozenset()) | every
         bare = frozenset(axis for axis in plain if axis is not None)
         direct[name] = direct.get(name, bare) & bare
-        accesses.append((plain, shape_of(region.source), every))
+        accesses.append((plain, tensor_extents(region.source), every))
         last |= _last_long(seen, region.source.shape)
     written = node.writes[0].source
     extents = tuple(extent_from(v.dom.extent) for v in node.iter_vars)

@@ -14,40 +14,23 @@ from tvm.tirx.buffer import is_buffer_var
 from compiler.kernels.ops.tables import TABLES
 from compiler.kernels.sizes import expression, is_number, variable_of
 from compiler.kernels.tir import scalars
-from compiler.kernels.tir.integers import (
+from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
+from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
+from compiler.kernels.tir.sized_launches import SizedGrid
+from compiler.kernels.tir.terms.integers import (
     TYPE_LIMITS,
     Integer,
     IntegerRange,
     KernelTerms,
 )
-from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
-from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
-from compiler.kernels.tir.sized.launches import SizedGrid
-from compiler.kernels.tir.sized.terms import SizedTerms
+from compiler.kernels.tir.terms.operators import TERM_OPERATORS
+from compiler.kernels.tir.terms.sizes import SizedTerms
 from compiler.tensors.extents import maximum
 from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
 
 GROWING_TURNS = 3
 """The turns of a loop in which the intervals of its integers grow by what a turn adds."""
-
-_BINARY = {
-    tirx.Add: "+",
-    tirx.Sub: "-",
-    tirx.Mul: "*",
-    tirx.FloorDiv: "//",
-    tirx.Div: "//",
-    tirx.FloorMod: "%",
-    tirx.Mod: "%",
-    tirx.Min: "min",
-    tirx.Max: "max",
-    tirx.LT: "<",
-    tirx.LE: "<=",
-    tirx.EQ: "==",
-    tirx.And: "and",
-    tirx.Or: "or",
-}
-"""TVM's operators that are one of a term's, where no number is negative."""
 
 
 def accesses_of(
@@ -65,8 +48,7 @@ def accesses_of(
     for symbol in symbols:
         reader.values[variable_of(symbol)] = reader.sized.add(symbol)
     if grid is not None:
-        begin, end = list(function.params)[-2:]
-        reader.run(begin, end, blocks, grid)
+        reader.run(list(function.params)[-2], blocks, grid)
     elif blocks is not None:
         begin, end = list(function.params)[-2:]
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
@@ -106,7 +88,7 @@ class _Reader:
             stmt.Evaluate: self._evaluation,
         }
         self._expressions: Mapping[type, Callable[[Any], Integer | None]] = {
-            **dict.fromkeys(_BINARY, self._binary),
+            **dict.fromkeys(TERM_OPERATORS, self._binary),
             **dict.fromkeys((tirx.GT, tirx.GE), self._greater),
             **dict.fromkeys((tirx.LShift, tirx.RShift), self._shift),
             tirx.BitwiseAnd: self._masked,
@@ -125,15 +107,14 @@ class _Reader:
             Call: self._call,
         }
 
-    def run(self, begin: Any, end: Any, blocks: Any, grid: SizedGrid) -> None:
+    def run(self, begin: Any, blocks: Any, grid: SizedGrid) -> None:
         """Let a call be for any run of blocks; all calls together have all turns."""
         turns, number = self._extent(grid.turns), self._extent(blocks)
         first = self.terms.axis("the first block", 0, number.high - 1)
         self.found.calls.add(first)
         self._conditions = (self.terms.apply("<", first, number),)
-        self.values |= {begin: first, end: self.terms.unknown(1, number.high)}
         self.begin = grid.ends[0]
-        self.values |= {self.begin: self.terms.number(0), grid.ends[1]: turns}
+        self.values |= {begin: first, self.begin: self.terms.number(0), grid.ends[1]: turns}
 
     def _extent(self, extent: Any) -> Integer:
         """The term of an extent."""
@@ -330,7 +311,7 @@ class _Reader:
         return None
 
     def _binary(self, node: Any) -> Integer | None:
-        kind, a, b = _BINARY[type(node)], self.value(node.a), self.value(node.b)
+        kind, a, b = TERM_OPERATORS[type(node)], self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
         if kind in ("//", "%"):

@@ -15,7 +15,9 @@ from tvm import tirx
 from tvm.ir import PrimType, Range, Var
 from tvm.sym import Analyzer
 
-from compiler.kernels.tir.integers import (
+from compiler.kernels.tir.memory import Access, Accesses
+from compiler.kernels.tir.terms.bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.terms.integers import (
     COMPARISONS,
     LOGIC,
     Integer,
@@ -25,9 +27,7 @@ from compiler.kernels.tir.integers import (
     related,
     subterms,
 )
-from compiler.kernels.tir.linear import Linear, Sums, follows
-from compiler.kernels.tir.memory import Access, Accesses
-from compiler.kernels.tir.sized.bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.terms.linear import Linear, Sums, follows
 
 SOLVER_STEPS = 200_000
 """Z3's budget for one question (its rlimit): some tens of milliseconds, and always the same."""

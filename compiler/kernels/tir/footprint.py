@@ -12,9 +12,9 @@ from compiler.kernels.group import Group, operand_types
 from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.accesses import accesses_of
 from compiler.kernels.tir.containment import access_text, judge
-from compiler.kernels.tir.integers import leaves
 from compiler.kernels.tir.launches import LaunchFunction
 from compiler.kernels.tir.memory import Access, Accesses
+from compiler.kernels.tir.terms.integers import leaves
 from compiler.schedule.kernels import Footprint, Launch
 from compiler.tensors.inequalities import least
 

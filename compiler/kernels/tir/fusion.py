@@ -18,7 +18,7 @@ from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter
-from compiler.kernels.sizes import shape_of
+from compiler.kernels.sizes import tensor_extents
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.tir.loops import buffer, sequence, variable
 from compiler.tensors.row_major import flatten_index
@@ -93,7 +93,7 @@ class FusionContext:
 
     def _index_of(self, result: te.Tensor, indices: Sequence[Any]) -> Sequence[Any]:
         """Where a result is that follows from an element of the anchor's."""
-        shape = shape_of(result)
+        shape = tensor_extents(result)
         if shape == self.shape:
             return indices
         rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
@@ -211,7 +211,7 @@ class FusionContext:
             read = reads.get(identity(tensor))
             if read is None:
                 return None
-            shape = shape_of(tensor)
+            shape = tensor_extents(tensor)
             return tirx.BufferLoad(read, [self._position(shape, indices, place)])
 
         return leaf

@@ -14,12 +14,12 @@ from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
-from compiler.kernels.sizes import shape_of
+from compiler.kernels.sizes import tensor_extents
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
 from compiler.kernels.tir.memory import buffer_elements
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
-from compiler.kernels.tir.sized.launches import (
+from compiler.kernels.tir.sized_launches import (
     SizedGrid,
     SizesOperand,
     sized_grid,
@@ -153,7 +153,7 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
 def _buffer_bytes(buffer: Any) -> Any:
     lanes = int(getattr(buffer.dtype, "lanes", 1))
     dtype = str(buffer.dtype).split("x")[0]
-    return prod(shape_of(buffer)) * ELEMENT_BYTES[dtype] * lanes
+    return prod(tensor_extents(buffer)) * ELEMENT_BYTES[dtype] * lanes
 
 
 def buffers_of(statement: Stmt) -> list[Any]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from compiler.kernels.sizes import shape_of
-from compiler.kernels.tir.integers import Integer, KernelTerms
+from compiler.kernels.sizes import tensor_extents
+from compiler.kernels.tir.terms.integers import Integer, KernelTerms
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Extent
 
@@ -50,7 +50,7 @@ class Accesses:
 
 def buffer_elements(buffer: Any) -> Any:
     """The elements of a TVM buffer, which may be vectors; an extent."""
-    return prod(shape_of(buffer))
+    return prod(tensor_extents(buffer))
 
 
 def buffer_bytes(buffer: Any) -> Any:

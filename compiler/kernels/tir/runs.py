@@ -14,7 +14,7 @@ from compiler.kernels.tir.loops import Body, block_loops, loop_over, variable
 
 
 @dataclass(frozen=True)
-class Run:
+class IndexRun:
     """A run of indices from `first` on; of an extent over symbols its loop counts from there.
 
     That keeps indices short, so that they are seen to be inside.
@@ -32,7 +32,7 @@ class Run:
         return tirx.For(index, self.first, self.length, ForKind.SERIAL, body(index))
 
 
-RunsBody = Callable[[list[Run], Any], Stmt]
+RunsBody = Callable[[list[IndexRun], Any], Stmt]
 """The body of a block, by its runs along each extent and its number."""
 
 
@@ -50,14 +50,14 @@ def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) ->
             number: Any = 0
             for first, run, count in zip(firsts, runs, blocks, strict=True):
                 number = number * count + first // run
-            return body([Run(first, length) for first, length in pairs], number)
+            return body([IndexRun(first, length) for first, length in pairs], number)
 
         return block_loops(blocks, extents, plain)
     sizes = [ceil_div(at_hint(n), count) for n, count in zip(extents, blocks, strict=True)]
     counts = [ceil_div(extent, size) for extent, size in zip(extents, sizes, strict=True)]
 
     def block(number: Any) -> Stmt:
-        rest, runs = number, list[Run]()
+        rest, runs = number, list[IndexRun]()
         for axis in reversed(range(len(extents))):
             count, own = counts[axis], 0
             if is_long(count):
@@ -70,14 +70,14 @@ def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) ->
     return loop_over("block", _extent(prod(counts)), block, ForKind.PARALLEL)
 
 
-def _run(own: Any, size: int, extent: Any) -> Run:
+def _run(own: Any, size: int, extent: Any) -> IndexRun:
     first = own * size
     if isinstance(own, int):
-        return Run(first, _extent(extent), not is_number(extent))
+        return IndexRun(first, _extent(extent), not is_number(extent))
     if is_number(extent) and extent % size == 0:
-        return Run(first, size)
+        return IndexRun(first, size)
     left = expression(extent) - first
-    return Run(first, tirx.min(tirx.const(size, "int32"), left), True)
+    return IndexRun(first, tirx.min(tirx.const(size, "int32"), left), True)
 
 
 def _extent(extent: Any) -> Any:

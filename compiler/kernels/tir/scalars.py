@@ -7,8 +7,8 @@ import tvm_ffi
 from tvm.ir import Call
 from tvm.tirx import stmt
 
-from compiler.kernels.tir.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms
-from compiler.kernels.tir.linear import Sums, interval
+from compiler.kernels.tir.terms.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms
+from compiler.kernels.tir.terms.linear import Sums, interval
 
 ScalarState = dict[Any, tuple[Integer, IntegerRange]]
 """The value of each buffer, and the interval that the conditions of its store leave to it."""

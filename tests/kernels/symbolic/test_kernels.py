@@ -50,7 +50,7 @@ def built(name: str) -> KernelSpec:
 
 
 def backwards(blocks: int) -> Sequence[tuple[int, int]]:
-    """Runs of three blocks, the last first: each call has memory of its own."""
+    """Runs of three blocks, the last first: calls share no memory."""
     return [(first, min(first + 3, blocks)) for first in reversed(range(0, blocks, 3))]
 
 

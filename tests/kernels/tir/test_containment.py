@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from compiler.kernels.tir import containment
 from compiler.kernels.tir.containment import enumerated, judge, proves
-from compiler.kernels.tir.integers import Integer, KernelTerms, leaves
-from compiler.kernels.tir.linear import Linear, Sums, follows
 from compiler.kernels.tir.memory import Access, Accesses
+from compiler.kernels.tir.terms.integers import Integer, KernelTerms, leaves
+from compiler.kernels.tir.terms.linear import Linear, Sums, follows
 
 BINARY: Mapping[str, Callable[[int, int], int]] = {
     **{"+": int.__add__, "-": int.__sub__, "*": int.__mul__},

@@ -52,11 +52,11 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.runs import Run, block_count, block_runs
+from compiler.kernels.tir.runs import IndexRun, block_count, block_runs
 from compiler.tensors.dtypes import NARROW_FLOATS
 
 KeepScore = Callable[[Any, Any, Any], Stmt]
-"""What keeps the score of a lane and a key."""
+"""The statement that keeps the score of a lane and a key."""
 
 TileBody = Callable[[Any, int, Any], Stmt]
 """A tile of rows by the first one in its band, how many they are, and the first in the matrix."""
@@ -138,7 +138,7 @@ class AttentionNest:
         blocks = split_blocks(self.slots * numbers[0], *numbers)
         held = buffer("held", block_count(blocks, extents) * self.scratch_elements)
 
-        def body(runs: list[Run], block: Any) -> Stmt:
+        def body(runs: list[IndexRun], block: Any) -> Stmt:
             own = block * self.scratch_elements
 
             def matrix(number: Any) -> Stmt:

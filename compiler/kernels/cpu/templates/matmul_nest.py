@@ -32,7 +32,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
 )
 from compiler.kernels.ops.common import multiply
-from compiler.kernels.sizes import at_hint, is_long, is_number, shape_of
+from compiler.kernels.sizes import at_hint, is_long, is_number, tensor_extents
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -48,7 +48,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.kernels.tir.matmul import Matmul
-from compiler.kernels.tir.runs import Run, block_runs
+from compiler.kernels.tir.runs import IndexRun, block_runs
 from compiler.target.caches import TYPICAL_CACHE
 from compiler.tensors.row_major import flatten_index, unflatten_index
 
@@ -131,7 +131,7 @@ class MatmulNest:
         numbers = [*map(at_hint, extents)]
         blocks = split_blocks(self.slots * numbers[0], *numbers)
 
-        def body(runs: list[Run], number: Any) -> Stmt:
+        def body(runs: list[IndexRun], number: Any) -> Stmt:
             def panel(batch: Any, number: Any) -> Stmt:
                 return runs[2].loop(
                     "tile", lambda tile: self._rows(left, right, batch, number, tile)
@@ -145,7 +145,7 @@ class MatmulNest:
         return block_runs(blocks, extents, body)
 
     def _shared(self) -> list[Stmt]:
-        """What all tiles of a block have in common."""
+        """The statements before all tiles of a block."""
         return []
 
     def _rows(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any) -> Stmt:
@@ -318,7 +318,7 @@ class MatmulNest:
         operands = self.around.operands
         if not self.problem.adds or len(operands) < 3 or operands[2] is None:
             return None
-        shape = shape_of(operands[2])
+        shape = tensor_extents(operands[2])
         own = at[len(at) - len(shape) :]
         pinned = [0 if extent == 1 else i for i, extent in zip(own, shape, strict=True)]
         return self.around.operand(2, pinned)

@@ -15,7 +15,7 @@ from compiler.kernels.cpu.templates.attention_nest import (
     TileBody,
     filled,
 )
-from compiler.kernels.sizes import expression
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.loops import (
     lane_loop,
     loop_over,
@@ -23,9 +23,9 @@ from compiler.kernels.tir.loops import (
     sequence,
 )
 
-NOTHING = 80.0
+WEIGHTLESS = 80.0
 """How much less than the largest a score is that weighs nothing: e ** -80 changes no sum that has a
-1, and unlike the weight of -inf it is no subnormal number on its way, which takes 150 cycles."""
+1, and unlike that of -inf it never is a subnormal number, which takes 150 cycles."""
 
 
 class SizedAttentionNest(AttentionNest):
@@ -44,6 +44,8 @@ class SizedBand(Band):
 
     def _tiles(self, rows: int, body: TileBody) -> Stmt:
         total = self.nest.rows
+        if is_number(total):
+            return super()._tiles(rows, body)
 
         def one(number: Any) -> Stmt:
             first = number * rows
@@ -80,7 +82,7 @@ class SizedBand(Band):
             top = tirx.BufferLoad(largest, [0])
 
             def beyond(lane: Any) -> Stmt:
-                value = top - tirx.const(NOTHING, "float32")
+                value = top - tirx.const(WEIGHTLESS, "float32")
                 return tirx.BufferStore(self.held, value, [self.score(row, count + lane)])
 
             kept = tirx.BufferStore(share, top, [row])
@@ -129,4 +131,6 @@ class SizedBand(Band):
         return [filled(totals, 0.0, lanes), loop_over("step", ceil_div(keys, lanes), step)]
 
     def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
+        if is_number(runs):
+            return super()._added(sums, number, runs)
         return [tirx.IfThenElse(number > 0, sequence(sums), None)]

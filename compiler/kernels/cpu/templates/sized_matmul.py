@@ -20,7 +20,7 @@ from compiler.kernels.tir.loops import (
     sequence,
     vector_loop,
 )
-from compiler.kernels.tir.runs import Run, block_runs
+from compiler.kernels.tir.runs import IndexRun, block_runs
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class SizedMatmulNest(MatmulNest):
         if is_number(self.problem.rows) or rows == self.tile.rows:
             return super()._each_row(first, rows, body)
         start = expression(first)
-        return Run(start, rows, True).loop("row", lambda row: body(row - start, row))
+        return IndexRun(start, rows, True).loop("row", lambda row: body(row - start, row))
 
     def _columns(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int) -> Stmt:
         """All columns of a panel: those after the last are zeros that are not stored."""
@@ -95,7 +95,7 @@ class SizedMatmulNest(MatmulNest):
         start = panel * width
         rest = vector_loop(total - total // width * width, self.lanes, one)
         if self.paneled:
-            run = Run(start, expression(total) - start, True)
+            run = IndexRun(start, expression(total) - start, True)
             rest = run.loop("column", lambda column: one(column - start))
         return tirx.IfThenElse(panel < total // width, whole, rest)
 

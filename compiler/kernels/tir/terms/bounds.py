@@ -1,13 +1,13 @@
-"""Bounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
+"""ExtentBounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 
-from compiler.kernels.sizes import ARITHMETIC, is_number
-from compiler.kernels.tir.integers import Integer
-from compiler.kernels.tir.linear import Linear, Sums
+from compiler.kernels.sizes import EXTENT_OPERATORS, is_number
+from compiler.kernels.tir.terms.integers import Integer
+from compiler.kernels.tir.terms.linear import Linear, Sums
 from compiler.tensors.extents import (
     Atom,
     Extent,
@@ -19,7 +19,7 @@ from compiler.tensors.extents import (
     value_at,
 )
 from compiler.tensors.inequalities import least as _least
-from compiler.tensors.inequalities import replaced
+from compiler.tensors.inequalities import with_atoms
 from compiler.tensors.symbols import Symbol
 
 MOST_BOUNDS = 4
@@ -32,7 +32,7 @@ _POINTS: tuple[Callable[[Symbol, int], int], ...] = (
 )
 """Sizes for which bounds are compared: they are the bounds' own choice, not the proof's."""
 
-Bounds = tuple[Extent, ...]
+ExtentBounds = tuple[Extent, ...]
 """Extents each of which bounds an integer; none if there is no bound over symbols."""
 
 
@@ -51,11 +51,11 @@ class ExactTerms:
         return self._memory[term]
 
     def _computed(self, term: Integer) -> Extent | None:
-        if term.kind not in ARITHMETIC:
+        if term.kind not in EXTENT_OPERATORS:
             return None
         operands = [self.of(operand) for operand in term.operands]
         known = [operand for operand in operands if operand is not None]
-        return ARITHMETIC[term.kind](*known) if len(known) == len(operands) else None
+        return EXTENT_OPERATORS[term.kind](*known) if len(known) == len(operands) else None
 
 
 class SizedBounds:
@@ -63,11 +63,11 @@ class SizedBounds:
 
     def __init__(self, exact: ExactTerms, conditions: Sequence[Integer]):
         self._exact = exact
-        self._above = dict[Integer, list[Callable[[], Bounds]]]()
-        self._below = dict[Integer, list[Callable[[], Bounds]]]()
+        self._above = dict[Integer, list[Callable[[], ExtentBounds]]]()
+        self._below = dict[Integer, list[Callable[[], ExtentBounds]]]()
         self._sums = list[tuple[Linear, Extent]]()
         self._facts = list[Extent]()
-        self._memory = dict[tuple[bool, Integer], Bounds]()
+        self._memory = dict[tuple[bool, Integer], ExtentBounds]()
         self._open = set[tuple[bool, Integer]]()
         symbols = {symbol for size in exact.sizes.values() for symbol in symbols_of(size)}
         self._samples = [
@@ -88,7 +88,7 @@ class SizedBounds:
         if any(_least(extent - fact) >= 0 for fact in (0, *self._facts)):
             return True
         raised = self._raised
-        return bool(raised) and _least(replaced(extent, raised)) >= 0
+        return bool(raised) and _least(with_atoms(extent, raised)) >= 0
 
     @cached_property
     def _raised(self) -> dict[Atom, Extent]:
@@ -104,11 +104,11 @@ class SizedBounds:
                 raised[symbol] = extent_of(replace(symbol, low=low, hint=max(low, symbol.hint)))
         return raised
 
-    def upper(self, term: Integer) -> Bounds:
+    def upper(self, term: Integer) -> ExtentBounds:
         """Extents that a term never exceeds."""
         return self._bounds(True, term)
 
-    def lower(self, term: Integer) -> Bounds:
+    def lower(self, term: Integer) -> ExtentBounds:
         """Extents that a term is never below."""
         return self._bounds(False, term)
 
@@ -158,11 +158,13 @@ class SizedBounds:
             if own.kind == "%":  # a remainder is at most what is divided
                 self._below.setdefault(own.operands[0], []).append(bound)
 
-    def _moved(self, bounds: Callable[[Integer], Bounds], term: Integer, by: int) -> Bounds:
+    def _moved(
+        self, bounds: Callable[[Integer], ExtentBounds], term: Integer, by: int
+    ) -> ExtentBounds:
         """The bounds of a term and a number."""
         return tuple(bound + by for bound in bounds(term))
 
-    def _bounds(self, above: bool, term: Integer) -> Bounds:
+    def _bounds(self, above: bool, term: Integer) -> ExtentBounds:
         key = (above, term)
         if key not in self._memory:
             if key in self._open:
@@ -174,7 +176,7 @@ class SizedBounds:
             self._memory[key] = self._best(above, bounds)
         return self._memory[key]
 
-    def _best(self, above: bool, bounds: Sequence[Extent]) -> Bounds:
+    def _best(self, above: bool, bounds: Sequence[Extent]) -> ExtentBounds:
         """The narrowest bounds for some sizes, for others others; of equal ones the shortest."""
         texts = {str(bound): bound for bound in bounds}
         if len(texts) == 1:
@@ -185,8 +187,8 @@ class SizedBounds:
         best = (own.index(pick(own)) for own in values)
         return tuple(distinct[i] for i in dict.fromkeys(best))
 
-    def _plain(self, above: bool, term: Integer) -> Bounds:
-        """Bounds of a term by its operands."""
+    def _plain(self, above: bool, term: Integer) -> ExtentBounds:
+        """ExtentBounds of a term by its operands."""
         exact = self._exact.of(term)
         if exact is not None and (term.kind != "-" or not self._below):
             return (exact,)
@@ -224,7 +226,7 @@ class SizedBounds:
                 return
 
     def _of_extreme(self, above: bool, term: Integer) -> Iterator[Extent]:
-        """Bounds of a minimum or a maximum: any of its operands', or all of them together."""
+        """ExtentBounds of a minimum or a maximum: any of its operands', or all of them together."""
         own = self.upper if above else self.lower
         a, b = map(own, term.operands)
         if above == (term.kind == "min"):
@@ -234,7 +236,7 @@ class SizedBounds:
             yield from (pick(x, y) for x, y in _pairs(a, b))
 
     def _added(self, term: Integer) -> Iterator[Extent]:
-        """Bounds of a sum a part of which is a multiple of one that has a bound."""
+        """ExtentBounds of a sum a part of which is a multiple of one that has a bound."""
         whole = self._exact.sums.of(term)
         for part, most in self._sums:
             first, factor = next(iter(part.factors.items()))
@@ -252,7 +254,7 @@ class SizedBounds:
                     yield sum(ends, extent + most * times)
 
     def _multiplied(self, above: bool, a: Integer, b: Integer) -> Iterator[Extent]:
-        """Bounds of a multiplication by what is not negative."""
+        """ExtentBounds of a multiplication by what is not negative."""
         own = self.upper if above else self.lower
         for first, second in ((a, b), (b, a)):
             factor = self._exact.of(second)
@@ -278,5 +280,5 @@ def _addend(term: Integer) -> Iterator[tuple[Integer, int]]:
                 yield one, other.low
 
 
-def _pairs(first: Bounds, second: Bounds) -> Iterator[tuple[Extent, Extent]]:
+def _pairs(first: ExtentBounds, second: ExtentBounds) -> Iterator[tuple[Extent, Extent]]:
     return iter([*product(first[:MOST_BOUNDS], second[:MOST_BOUNDS])][: 2 * MOST_BOUNDS])

@@ -1,9 +1,15 @@
 """The integers of a kernel that sizes decide, as the reader of its accesses meets them."""
 
 from compiler.kernels.sizes import is_number
-from compiler.kernels.tir.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms, leaves
-from compiler.kernels.tir.linear import Sums
-from compiler.kernels.tir.sized.bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.terms.bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.terms.integers import (
+    TYPE_LIMITS,
+    Integer,
+    IntegerRange,
+    KernelTerms,
+    leaves,
+)
+from compiler.kernels.tir.terms.linear import Sums
 from compiler.tensors.extents import Extent, extent_of
 from compiler.tensors.symbols import Symbol
 

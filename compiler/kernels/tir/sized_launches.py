@@ -27,7 +27,7 @@ RUN_ATTRIBUTE = "run"
 """The annotation of a parallel loop over symbols: how many turns are one block."""
 
 SIZED_LOOP = "sized"
-"""What names of loops over symbols end with, before their turns for the example sizes."""
+"""The end of names of loops over symbols, before their turns for the example sizes."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _with_buffers(nest: Stmt, lines: Mapping[Any, Any], begin: Var) -> Stmt:
 
 
 def with_plain_divisions(statement: Stmt) -> Stmt:
-    """A statement whose quotients of what is not negative are the processor's own.
+    """A statement in which quotients of numbers that are not negative are rounded towards zero.
 
     TVM does not know that symbols are positive: it would mend the sign of each quotient.
     """

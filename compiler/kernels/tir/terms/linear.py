@@ -9,7 +9,7 @@ not to find one means nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.kernels.tir.integers import Integer, IntegerRange, KernelTerms
+from compiler.kernels.tir.terms.integers import Integer, IntegerRange, KernelTerms
 
 MOST_SUMS = 12
 """The conditions that a proof may add."""

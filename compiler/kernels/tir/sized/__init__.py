@@ -1,1 +1,0 @@
-"""Kernels with symbols: launches, and proofs for all sizes."""

@@ -1,0 +1,1 @@
+"""The integers of kernels as terms, and what is proved of them."""
