@@ -4,7 +4,7 @@
         [--runs 20] [--fixed] [--turns 200] [--json FILE]
 
 For each size of the first symbol that is listed, the others at their first size: the milliseconds
-of the first run and the least of later ones, beside onnxruntime's in the same process, one thread
+of the first run and the least of later ones, next to onnxruntime's in the same process, one thread
 each. `--fixed` compiles the model for each size alone, too. `--turns` runs that many random sizes
 in turns. Without a model, BERT-base at several lengths.
 """
@@ -40,7 +40,11 @@ def inputs_of(module: DynamicModule, sizes: Mapping[str, int]) -> Arrays:
     arrays: Arrays = {}
     for value in module.inputs:
         assert value.shape is not None, f"{value.name} has any rank"
-        shape = [sizes[n] if isinstance(n, str) else n for n in value.shape]
+        shape: list[int] = []
+        for axis, extent in enumerate(value.shape):
+            shape.append(
+                extent if isinstance(extent, int) else sizes[extent or f"{value.name}.{axis}"]
+            )
         dtype = np.dtype(value.dtype)
         if dtype.kind in "iub":
             arrays[value.name] = random.integers(1, MOST_INTEGER, shape).astype(dtype)

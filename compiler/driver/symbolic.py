@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
 
+from compiler.artifact.artifact import Artifact
 from compiler.autotune.schedule import scheduled
-from compiler.backends.memory import Array
+from compiler.backends.memory import Array, aligned_copy
 from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
@@ -27,7 +29,7 @@ from compiler.schedule.symbolic import SymbolicSchedule
 from compiler.tensors.exact import plain
 from compiler.tensors.extents import Extent, Undecided, elements
 from compiler.tensors.substitution import is_symbolic
-from compiler.verify.seals import check_seals
+from compiler.verify.seals import check_seals, sealed_kernel
 from compiler.verify.slots import in_slots
 
 PLAN_MEMORY = "plan-memory"
@@ -44,6 +46,22 @@ class SymbolicBuild:
     requirements: Mapping[str, Any]
     semantics: Mapping[str, str]
     seconds: Mapping[str, float]
+
+    def at(self, sizes: Mapping[str, int]) -> Artifact:
+        """The content of a module for sizes by symbol."""
+        instance = self.schedule.at(sizes)
+        extents = {
+            name: aligned_copy(np.array(values, np.int64))
+            for name, values in instance.extents.items()
+        }
+        return Artifact(
+            target=self.target,
+            schedule=instance.schedule,
+            kernels={name: sealed_kernel(kernel) for name, kernel in instance.kernels.items()},
+            weights={**self.weights, **extents},
+            requirements=self.requirements,
+            semantics=self.semantics,
+        )
 
 
 def _assume_short_sums(module: ModuleOp) -> None:

@@ -16,7 +16,7 @@ from compiler.ir.values import numpy_dtype
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.net.operators.elementwise import ARITHMETIC
-from compiler.tensors.extents import same_extents
+from compiler.tensors.exact import same_extents
 from compiler.tensors.substitution import is_symbolic
 
 _STEPPED = frozenset(name for name, entry in OPERATORS.items() if entry.facts.steps)

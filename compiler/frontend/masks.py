@@ -4,7 +4,7 @@ Exporters write one, of the size of the scores, for an attention without a mask.
 """
 
 from compiler.frontend.graph import Graph, Operator, Value
-from compiler.tensors.extents import same_extents
+from compiler.tensors.exact import same_extents
 
 
 def drop_masks(graph: Graph) -> None:

@@ -13,7 +13,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.tensors.extents import Expression, divides
+from compiler.tensors.exact import divides
+from compiler.tensors.extents import Expression
 from compiler.tensors.row_major import reshaped_index, unit_free
 from compiler.tensors.strides import StridedWindow
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.backends.cpu.build import SharedCode
-from compiler.backends.memory import aligned_copy
 from compiler.driver.symbolic import SymbolicBuild
 from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
@@ -20,7 +18,6 @@ from compiler.tensors.assumptions import Assumptions
 from compiler.tensors.extents import Extent, Shape, bounds, extent_of, value_at
 from compiler.tensors.substitution import is_symbolic, substituted_shape
 from compiler.tensors.symbols import Symbol
-from compiler.verify.seals import sealed_kernel
 
 LEAST = 2
 """The least size that a symbol stands for: axes of one element broadcast, empty ones are rare."""
@@ -66,20 +63,7 @@ class SymbolicSegment:
 
     def at(self, sizes: Sizes) -> StaticSegment:
         """The segment for sizes; raises ScheduleError if the schedule is not valid for them."""
-        instance = self.build.schedule.at(sizes)
-        extents = {
-            name: aligned_copy(np.array(values, np.int64))
-            for name, values in instance.extents.items()
-        }
-        content = Artifact(
-            target=self.build.target,
-            schedule=instance.schedule,
-            kernels={name: sealed_kernel(kernel) for name, kernel in instance.kernels.items()},
-            weights={**self.build.weights, **extents},
-            requirements=self.build.requirements,
-            semantics=self.build.semantics,
-        )
-        module = Module(content, code=self.code, **self.options)
+        module = Module(self.build.at(sizes), code=self.code, **self.options)
         return StaticSegment(self._outputs_at(sizes), module)
 
     def _outputs_at(self, sizes: Sizes) -> FoldedOutputs:
@@ -139,7 +123,7 @@ def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) ->
     return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
 
 
-def with_sizes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
+def with_numbers_for(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
     """Shapes with numbers for some symbols."""
     return {
         name: tuple(sizes.get(str(extent), extent) for extent in shape)
@@ -149,7 +133,7 @@ def with_sizes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
 
 @dataclass
 class SymbolicSegments:
-    """What was compiled for all sizes, by segment and known contents, and what cannot be."""
+    """Segments that were compiled for all sizes, and ones that cannot be, by known contents."""
 
     compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
         default_factory=lambda: defaultdict(list)

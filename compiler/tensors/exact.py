@@ -5,7 +5,7 @@ that needs no condition. Comparisons with 0 and 1, which distinguish empty tenso
 element, and by `<`, are decided as those of any other extents.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from compiler.tensors.extents import Expression, Extent
@@ -70,3 +70,17 @@ def plain(extent: Extent) -> Extent:
 def plain_shape(shape: Iterable[Extent]) -> tuple[int, ...]:
     """A shape that is compared by assumption again."""
     return tuple([cast(int, plain(extent)) for extent in shape])
+
+
+def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
+    """Whether two shapes are equal for all sizes. Unlike `==` this assumes nothing."""
+    return len(first) == len(second) and all(
+        not isinstance(difference := a - b, Expression) and difference == 0
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def divides(divisor: Extent, extent: Extent) -> bool:
+    """Whether an extent is a multiple of another for all sizes. This assumes nothing."""
+    rest = extent % divisor
+    return not isinstance(rest, Expression) and rest == 0

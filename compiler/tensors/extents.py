@@ -9,7 +9,7 @@ A comparison may hold for some sizes only. It raises Undecided then, and so does
 expression, unless assumptions are in force (`tensors.assumptions`), which decide it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import reduce
 from itertools import product
@@ -203,20 +203,6 @@ class Decides(Protocol):
 
 DECIDING: ContextVar[Decides | None] = ContextVar("assumptions about sizes", default=None)
 """The assumptions in force."""
-
-
-def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
-    """Whether two shapes are equal for all sizes. Unlike `==` this assumes nothing."""
-    return len(first) == len(second) and all(
-        not isinstance(difference := a - b, Expression) and difference == 0
-        for a, b in zip(first, second, strict=True)
-    )
-
-
-def divides(divisor: Extent, extent: Extent) -> bool:
-    """Whether an extent is a multiple of another for all sizes. This assumes nothing."""
-    rest = extent % divisor
-    return not isinstance(rest, Expression) and rest == 0
 
 
 def extent_of(symbol: Symbol) -> Extent:

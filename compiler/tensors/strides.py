@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-from compiler.tensors.extents import divides, same_extents
+from compiler.tensors.exact import divides, same_extents
 
 AxisRun = tuple[int, int]
 """(extent, stride): an extent above 1, and its stride in elements of the buffer."""

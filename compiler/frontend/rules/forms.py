@@ -15,7 +15,7 @@ from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.tensors.dtypes import FLOAT8
-from compiler.tensors.extents import same_extents
+from compiler.tensors.exact import same_extents
 
 
 @rule("Identity")

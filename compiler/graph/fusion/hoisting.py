@@ -12,7 +12,7 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from compiler.net.attributes import Shape
 from compiler.net.operators import KINDS, Kind
-from compiler.tensors.extents import same_extents
+from compiler.tensors.exact import same_extents
 
 MOST_FOLLOWING = 64
 """How many operators before a view are looked at for a contraction."""

@@ -18,7 +18,7 @@ from compiler.ir.values import value_to_attribute
 from compiler.net.maps import strided
 from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec
 from compiler.net.operators.movement import is_movement
-from compiler.tensors.extents import same_extents
+from compiler.tensors.exact import same_extents
 from compiler.tensors.strides import StridedWindow
 
 

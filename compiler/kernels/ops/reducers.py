@@ -93,7 +93,7 @@ def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
         position = outer[-1] * part + steps[0].var
         values = (*own, *outer[:-1], position, *(axis.var for axis in steps[1:]))
         variables = (*indices, *(axis.var for axis in axes))
-        term = substituted(reduction.source[0], dict(zip(variables, values, strict=True)))
+        term = with_variables(reduction.source[0], dict(zip(variables, values, strict=True)))
         if extents[cut] % part:
             term = tirx.if_then_else(position < extents[cut], term, zero(str(total.dtype)))
         return sum_reducer(term, axis=steps)
@@ -105,7 +105,7 @@ def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
     )
 
 
-def substituted(value: Scalar, by: Mapping[Var, Any]) -> Scalar:
+def with_variables(value: Scalar, by: Mapping[Var, Any]) -> Scalar:
     """An expression with other values of some of its variables."""
 
     def replaced(variable: Var, mutator: Any) -> Any:

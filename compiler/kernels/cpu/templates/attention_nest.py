@@ -309,7 +309,7 @@ class Band:
             )
 
         return [
-            filled(largest, float("-inf"), nest.lanes),
+            fill_lanes(largest, float("-inf"), nest.lanes),
             *self._for_scores(nest.keys.columns, score, keep),
             *_across(largest, nest.lanes, tirx.max),
         ]
@@ -346,21 +346,21 @@ class Band:
         lanes = self.nest.lanes
         run = run_of(ceil_div(keys, lanes)) * lanes
         if run >= keys:
-            return [filled(totals, 0.0, lanes), _for_vectors(keys, lanes, add)]
+            return [fill_lanes(totals, 0.0, lanes), _for_vectors(keys, lanes, add)]
         whole, allocate = scratch("whole", lanes)
 
         def one(first: Any, length: int) -> Stmt:
             both = vector_at(whole, 0, lanes) + vector_at(totals, 0, lanes)
             return sequence(
                 [
-                    filled(totals, 0.0, lanes),
+                    fill_lanes(totals, 0.0, lanes),
                     _for_vectors(length, lanes, lambda lane, key: add(lane, first + key)),
                     store_vector(whole, 0, both, lanes),
                 ]
             )
 
         runs, rest = divmod(keys, run)
-        parts = [allocate, filled(whole, 0.0, lanes)]
+        parts = [allocate, fill_lanes(whole, 0.0, lanes)]
         parts.append(loop_over("run", runs, lambda number: one(number * run, run)))
         parts += [one(runs * run, rest)] if rest else []
         return [*parts, store_vector(totals, 0, vector_at(whole, 0, lanes), lanes)]
@@ -451,7 +451,8 @@ def _for_vectors(extent: int, lanes: int, body: Callable[[Any, Any], Stmt]) -> S
     return sequence(parts)
 
 
-def filled(target: Var, value: float, lanes: int) -> Stmt:
+def fill_lanes(target: Var, value: float, lanes: int) -> Stmt:
+    """Set every lane of a vector to a number."""
     one = tirx.const(value, "float32")
     return store_vector(target, 0, tirx.Broadcast(one, lanes) if lanes > 1 else one, lanes)
 

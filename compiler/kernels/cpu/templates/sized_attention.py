@@ -13,7 +13,7 @@ from compiler.kernels.cpu.templates.attention_nest import (
     Band,
     KeepScore,
     TileBody,
-    filled,
+    fill_lanes,
 )
 from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.loops import (
@@ -128,7 +128,7 @@ class SizedBand(Band):
         def step(number: Any) -> Stmt:
             return lane_loop(lanes, lambda lane: add(lane, number * lanes + lane))
 
-        return [filled(totals, 0.0, lanes), loop_over("step", ceil_div(keys, lanes), step)]
+        return [fill_lanes(totals, 0.0, lanes), loop_over("step", ceil_div(keys, lanes), step)]
 
     def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
         if is_number(runs):
