@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from functools import reduce
 from itertools import product
 from math import gcd, inf
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from compiler.tensors.symbols import Range, Symbol, floor, times
@@ -303,7 +304,7 @@ def ceil_div(extent: Extent, divisor: Extent) -> Extent:
 
 
 def _terms(extent: Extent) -> Iterable[tuple[Monomial, int]]:
-    return extent.terms if isinstance(extent, Expression) else (((), int(extent)),)
+    return extent.terms if isinstance(extent, Expression) else (((), index(extent)),)
 
 
 def _key(terms: Iterable[tuple[Monomial, int]]) -> frozenset[tuple[Monomial, int]]:
