@@ -208,3 +208,11 @@ def test_texts_and_copies_are_the_same_extents(program: Program) -> None:
 def test_other_texts_are_no_extents(text: str) -> None:
     with pytest.raises(ValueError, match="is not an extent over n"):
         extent_from_text(text, {"n": SYMBOLS[0]})
+
+
+def test_a_quotient_of_a_quotient_is_one_of_what_that_divides():
+    n = extent_of(Symbol("n", 2, None, 5))
+    twice = ((n + 59) // 60 + 1) // 2
+    assert str(twice) == str((n + 119) // 120)
+    for size in range(2, 500):
+        assert value_at(twice, {"n": size}) == ((size + 59) // 60 + 1) // 2

@@ -44,18 +44,17 @@ def group(
     return Group(name, infos, len(reads), flags, {}, tuple(operators), operators[-1].outputs)
 
 
-def attention(batch: int, length: int) -> Group:
+def attention(batch: int, rows: int, keys: int) -> Group:
     """Attention of twelve heads of 64 with a mask of all pairs, as in a BERT."""
-    rows, heads = (F, (batch, length, 768)), (batch, length, 12, 64)
-    by_head, scores = (F, (batch, 12, length, 64)), (F, (batch, 12, length, length))
-    keys = (F, (batch, 12, 64, length))
-    split = [(F, heads), by_head]
+    queries, split = (F, (batch, rows, 768)), [batch, rows, 12, 64]
+    memory, parts = (F, (batch, keys, 768)), [batch, keys, 12, 64]
+    scores = (F, (batch, 12, rows, keys))
     operators = [
-        node("Reshape", [0], 4, shape=[*heads]),
+        node("Reshape", [0], 4, shape=split),
         node("Transpose", [4], 5, perm=[0, 2, 1, 3]),
-        node("Reshape", [1], 6, shape=[*heads]),
+        node("Reshape", [1], 6, shape=parts),
         node("Transpose", [6], 7, perm=[0, 2, 3, 1]),
-        node("Reshape", [2], 8, shape=[*heads]),
+        node("Reshape", [2], 8, shape=parts),
         node("Transpose", [8], 9, perm=[0, 2, 1, 3]),
         node("MatMul", [5, 7], 10),
         node("Add", [10, 3], 11),
@@ -63,9 +62,15 @@ def attention(batch: int, length: int) -> Group:
         node("MatMul", [12, 9], 13),
         node("Transpose", [13], 14, perm=[0, 2, 1, 3]),
     ]
-    values = [*split, (F, heads), keys, *split, scores, scores, scores, by_head, (F, heads)]
-    mask = (F, (batch, 1, length, length))
-    return group("attention", [rows, rows, rows, mask], operators, values)
+    by_head = (F, (batch, 12, rows, 64))
+    values = [
+        *((F, tuple(split)), by_head),
+        *((F, tuple(parts)), (F, (batch, 12, 64, keys))),
+        *((F, tuple(parts)), (F, (batch, 12, keys, 64))),
+        *(scores, scores, scores, by_head, (F, tuple(split))),
+    ]
+    mask = (F, (batch, 1, rows, keys))
+    return group("attention", [queries, memory, memory, mask], operators, values)
 
 
 def _matmul(left: tuple[int, ...], right: tuple[int, ...], result: tuple[int, ...]) -> Group:
@@ -221,8 +226,10 @@ MATMULS: Mapping[str, Group] = {
 """Groups around a matmul."""
 
 ATTENTIONS: Mapping[str, Group] = {
-    "attention": attention(n, L),
-    "attention of one text": attention(1, ROWS),
+    "attention": attention(n, L, L),
+    "attention of one text": attention(1, ROWS, ROWS),
+    "attention to a text": attention(1, 40, ROWS),
+    "attention to a prompt": attention(1, ROWS, 77),
 }
 """Groups that are an attention."""
 

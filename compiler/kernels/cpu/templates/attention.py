@@ -1,5 +1,6 @@
 """Attention: the tiles and the bands of its kernels."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import lcm, prod
 
@@ -36,6 +37,9 @@ SOFTMAX_ROW_SLOTS = 30
 SCORE_SLOTS = 24
 """Slots of a vector of scores from Q K^T to the weights."""
 
+AS_FAST = 1.03
+"""The most time of a tile that is about as fast as another, as a part of it."""
+
 TILE_SAMPLES = 6
 """The lengths for which a tile of scores over symbols is judged."""
 
@@ -65,17 +69,18 @@ def attention_nest(
 ) -> "AttentionNest":
     """The nest of an attention with the tiles and the band that are likely fast."""
     windows = attention.query.window, attention.value.window
-    sized = not is_number(windows[0].shape[-2])
+    sized = len(group.symbols) > 0
     (rows, _), (keys, width) = (map(at_hint, window.shape[-2:]) for window in windows)
     beside_scores = replace(core, near_bytes=core.near_bytes // 2)
-    first, slots = score_tiles(windows, beside_scores)[0]
+    first, slots = shortest(score_tiles(windows, beside_scores), sized)
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))
     most = max(most, first.rows)
-    second, more = next(
+    fitting = [
         (tile, cost)
         for tile, cost in matmul_tiles(rows, width, keys, core, True)
         if (rows <= most and not sized) or lcm(first.rows, tile.rows) <= most
-    )
+    ]
+    second, more = shortest(fitting, sized)
     step = lcm(first.rows, second.rows)
     around = score_context(group, attention)
     around.writes = [buffer("result", group.writes[0].elements, group.writes[0].dtype)]
@@ -96,7 +101,7 @@ def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> lis
     """The tiles of Q K^T, the fastest first: over symbols, for several lengths about the hint's."""
     (rows, depth), (keys, _) = (map(at_hint, window.shape[-2:]) for window in windows)
     tiles = matmul_tiles(rows, keys, depth, core, True)
-    if is_number(windows[0].shape[-2]):
+    if is_number(windows[0].shape[-2]) and is_number(windows[1].shape[-2]):
         return tiles
     share = dict[Tile, float]()
     for i in range(TILE_SAMPLES):
@@ -104,4 +109,17 @@ def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> lis
         own = matmul_tiles(lengths[0], lengths[1], depth, core, True)
         for tile, slots in own:
             share[tile] = share.get(tile, 0) + slots / own[0][1]
-    return sorted((own for own in tiles if own[0] in share), key=lambda own: share[own[0]])
+    least = min(slots for _, slots in tiles) / TILE_SAMPLES
+    known = [(tile, share[tile] * least) for tile, _ in tiles if tile in share]
+    return sorted(known, key=lambda own: own[1])
+
+
+def shortest(tiles: Sequence[PricedTile], sized: bool) -> PricedTile:
+    """The fastest tile; of rows over symbols the one of the shortest code that is about as fast.
+
+    There is code for each rest of rows.
+    """
+    if not sized:
+        return tiles[0]
+    near = [own for own in tiles if own[1] <= tiles[0][1] * AS_FAST]
+    return min(near, key=lambda own: (own[0].rows + 1) * own[0].rows * own[0].vectors)

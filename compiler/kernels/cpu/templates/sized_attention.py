@@ -9,7 +9,7 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.attention_nest import AttentionNest, Band, KeepScore, TileBody
-from compiler.kernels.sizes import expression
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.loops import (
     lane_loop,
     loop_over,
@@ -38,6 +38,8 @@ class SizedBand(Band):
 
     def _tiles(self, rows: int, body: TileBody) -> Stmt:
         total = self.nest.rows
+        if is_number(total):
+            return super()._tiles(rows, body)
 
         def one(number: Any) -> Stmt:
             first = number * rows
@@ -123,4 +125,6 @@ class SizedBand(Band):
         )
 
     def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
+        if is_number(runs):
+            return super()._added(sums, number, runs)
         return [tirx.IfThenElse(number > 0, sequence(sums), None)]
