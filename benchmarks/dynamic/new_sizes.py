@@ -4,7 +4,7 @@
         [--runs 20] [--fixed] [--turns 200] [--json FILE]
 
 For each size of the first symbol that is listed, the others at their first size: the milliseconds
-of the first run and the least of later ones, beside onnxruntime's in the same process, one thread
+of the first run and the least of later ones, next to onnxruntime's in the same process, one thread
 each. `--fixed` compiles the model for each size alone, too. `--turns` runs that many random sizes
 in turns. Without a model, BERT-base at several lengths.
 """

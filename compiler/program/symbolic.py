@@ -139,7 +139,7 @@ def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) ->
     return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
 
 
-def with_sizes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
+def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
     """Shapes with numbers for some symbols."""
     return {
         name: tuple(sizes.get(str(extent), extent) for extent in shape)
@@ -149,7 +149,7 @@ def with_sizes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
 
 @dataclass
 class SymbolicSegments:
-    """What was compiled for all sizes, by segment and known contents, and what cannot be."""
+    """The segments compiled for all sizes, by name and known contents, and those that cannot be."""
 
     compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
         default_factory=lambda: defaultdict(list)

@@ -104,7 +104,7 @@ def _reduced(
 
 
 def _remainder(dividend: Any, divisor: Any) -> Any:
-    """What a quotient rounded towards zero leaves."""
+    """The rest of a division that is rounded towards zero."""
     return dividend - truncated(dividend, divisor) * divisor
 
 
