@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 from onnx import TensorProto, TypeProto
 
-from compiler.frontend.evaluate import check_types, dtype_name, evaluate
+from compiler.frontend.evaluate import check_types, dtype_name, element_type, evaluate
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import (
     Attributes,
@@ -26,7 +26,7 @@ from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
-from compiler.tensors.substitution import as_extent, extent_array, has_symbols, is_symbolic
+from compiler.tensors.substitution import Array, as_extent, extent_array, has_symbols, is_symbolic
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
@@ -103,7 +103,9 @@ class Builder:
         self.has_kernel: Callable[[Recurrence], bool] = unroll_all
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
-        """A known value; Python integers become int64."""
+        """A known value; Python integers become int64. Sizes as floats are computed by a run."""
+        if has_symbols([array]):
+            return self._sizes(np.array(array, object), dtype or "int64")
         return constant(
             f"{self.node}.constant", np.asarray(array, numpy_dtype(dtype) if dtype else None)
         )
@@ -113,8 +115,16 @@ class Builder:
         if self.bounded and len(values) > LONGEST_VECTOR:
             raise NeedsHost(f"it needs {len(values):,} indices", "shorten its axis")
         if has_symbols(values):
-            return Value(f"{self.node}.constant", "int64", (len(values),), extent_array(values))
+            return self._sizes(extent_array(values), "int64")
         return self.constant(list(values), "int64")
+
+    def _sizes(self, sizes: Array, dtype: str) -> Value:
+        """A tensor of sizes in a type."""
+        known = dtype if dtype in ("int32", "int64") else "int64"
+        value = Value(f"{self.node}.constant", known, sizes.shape, sizes)
+        if known == dtype:
+            return value
+        return self.one("Cast", self.at_run_time(value), to=element_type(dtype))
 
     def emit(
         self, op_type: str, inputs: Inputs, attributes: Attributes | None = None, outputs: int = 1

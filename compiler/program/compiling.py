@@ -49,7 +49,7 @@ from compiler.program.symbolic import (
     SymbolicSegments,
     symbolic_axes,
     symbols_in,
-    with_numbers_for,
+    with_fixed_axes,
     with_symbols,
 )
 from compiler.program.weights import WeightStore
@@ -261,7 +261,7 @@ class SegmentCompiler:
                 if is_small(folding.graph):
                     return None
                 if pinned := assumptions.pinned():
-                    axes = with_numbers_for(axes, pinned)
+                    axes = with_fixed_axes(axes, pinned)
                     continue
                 if symbols := assumptions.merged() or assumptions.narrowed():
                     axes = with_symbols(axes, symbols)  # kernels are chosen by bounds, too

@@ -123,7 +123,7 @@ def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) ->
     return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
 
 
-def with_numbers_for(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
+def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
     """Shapes with numbers for some symbols."""
     return {
         name: tuple(sizes.get(str(extent), extent) for extent in shape)
@@ -133,7 +133,7 @@ def with_numbers_for(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape
 
 @dataclass
 class SymbolicSegments:
-    """Segments that were compiled for all sizes, and ones that cannot be, by known contents."""
+    """The segments compiled for all sizes, and ones that cannot be, by known contents."""
 
     compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
         default_factory=lambda: defaultdict(list)

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from functools import reduce
 from itertools import product
 from math import gcd, inf
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from compiler.tensors.symbols import Range, Symbol, floor, times
@@ -289,7 +290,7 @@ def ceil_div(extent: Extent, divisor: Extent) -> Extent:
 
 
 def _terms(extent: Extent) -> Iterable[tuple[Monomial, int]]:
-    return extent.terms if isinstance(extent, Expression) else (((), int(extent)),)
+    return extent.terms if isinstance(extent, Expression) else (((), index(extent)),)
 
 
 def _key(terms: Iterable[tuple[Monomial, int]]) -> frozenset[tuple[Monomial, int]]:
@@ -351,18 +352,7 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
         # floor(-x / d) is -floor((x + d - 1) / d): one form for what is rounded up.
         up = _quotient(_sum((_multiplied(rest, -1), denominator, -1)), denominator)
         return _sum((whole, _multiplied(up, -1)))
-    inner = _single_atom(_sum((rest, -_constant(rest))))
-    if isinstance(inner, Quotient) and not isinstance(denominator, Expression):
-        # floor((floor(a / b) + c) / d) is floor((a + b * c) / (b * d)) for a number b.
-        if not isinstance(inner.denominator, Expression):
-            moved = _sum((inner.numerator, _constant(rest) * inner.denominator))
-            return _sum((whole, _quotient(moved, denominator * inner.denominator)))
     return _sum((whole, _expression({(Quotient(rest, denominator),): 1})))
-
-
-def _constant(extent: Extent) -> int:
-    """The term of an extent that is a number."""
-    return dict(_terms(extent)).get((), 0)
 
 
 def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent]:

@@ -38,9 +38,14 @@ def evaluate_extents(
     if function is not None:
         return [_each(function, arrays)]
     if op_type == "Cast":
-        if str(numpy_element(attributes["to"])) not in SIZE_DTYPES:
+        dtype = str(numpy_element(attributes["to"]))
+        if dtype == "bool":
+            return [_each(bool, arrays)]
+        if dtype not in SIZE_DTYPES:
             raise Undecided("a size is cast to a type that extents do not have")
         return [arrays[0]]
+    if op_type == "Mod":
+        return [_each(_remainder if attributes.get("fmod") else arithmetic.mod, arrays)]
     if op_type in _FOLDS:
         return [_reduced(_FOLDS[op_type], arrays[0], attributes)]
     spec = OPERATORS[op_type]
@@ -98,6 +103,11 @@ def _reduced(
     return result
 
 
+def _remainder(dividend: Any, divisor: Any) -> Any:
+    """The rest of a division that is rounded towards zero."""
+    return dividend - truncated(dividend, divisor) * divisor
+
+
 def _sign(extent: Any) -> int:
     return int(extent > 0) - int(extent < 0)
 
@@ -140,6 +150,7 @@ _ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
     "Min": _smallest,
     "Mul": arithmetic.mul,
     "Neg": arithmetic.neg,
+    "Not": arithmetic.not_,
     "Or": _either,
     "Sign": _sign,
     "Sub": arithmetic.sub,

@@ -147,5 +147,5 @@ def _samples(image: Image, span: _Span, axis: int, bins: int, count: int) -> _Sa
     shape = [total, bins * count, 1] if axis == 0 else [total, 1, bins * count]
     position = call.reshaped(position, shape)
     above = image.op("GreaterOrEqual", position, -1.0)
-    inside = image.op("And", above, image.op("LessOrEqual", position, float(size)))
+    inside = image.op("And", above, image.op("LessOrEqual", position, size))
     return _Samples(inside, image.taps(image.clamped(position, size), "linear"))

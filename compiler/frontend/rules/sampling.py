@@ -39,7 +39,7 @@ class Image:
 
     def op(self, type: str, *operands: Value | float) -> Value:
         """An operator on tensors and numbers."""
-        given = [self.number(o) if isinstance(o, (int, float)) else o for o in operands]
+        given = [o if isinstance(o, Value) else self.number(o) for o in operands]
         return self.call.one(type, *given)
 
     def inside(self, position: Value, size: int) -> Value:
@@ -53,7 +53,7 @@ class Image:
     def clamped(self, position: Value, size: int) -> Value:
         """A position between the first pixel and the last; NaN is the first."""
         positive = self.op("GreaterOrEqual", position, 0.0)
-        return self.op("Where", positive, self.op("Min", position, float(size - 1)), 0.0)
+        return self.op("Where", positive, self.op("Min", position, size - 1), 0.0)
 
     def reflected(self, position: Value, size: int) -> Value:
         """A position reflected at the borders until it is between them."""

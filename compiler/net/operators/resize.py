@@ -1,5 +1,6 @@
 """The entry of Resize."""
 
+from fractions import Fraction
 from math import floor
 from typing import Any
 
@@ -20,10 +21,20 @@ from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axes_in, listed
 from compiler.net.spec import Kind, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import ALL
+from compiler.tensors.extents import Undecided
+from compiler.tensors.substitution import is_symbolic
+
+EXACT_IN_FLOAT32 = 1 << 24
+"""Whole numbers up to this one are exact in float32, and so are halves, quarters of them."""
 
 
 def scaled_size(size: int, scale: float) -> int:
     """A dimension times a scale in float32, truncated, like onnxruntime and PyTorch."""
+    if is_symbolic(size):
+        factor = Fraction(float(np.float32(scale)))
+        if size * factor.numerator > EXACT_IN_FLOAT32:
+            raise Undecided(f"{size} times {scale} is rounded")
+        return size * factor.numerator // factor.denominator
     return int(np.float32(size) * np.float32(scale))
 
 
