@@ -18,6 +18,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.index_ranges import IndexRanges
 from compiler.frontend.interpreter.extents import evaluate_extents, settled
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
@@ -98,6 +99,7 @@ class Builder:
     def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
         self.expansion = expansion
+        self.index_ranges = IndexRanges()
         self.node = ""
         self.bounded = True
         self.has_kernel: Callable[[Recurrence], bool] = unroll_all
@@ -160,10 +162,12 @@ class Builder:
         types = infer(op_type, inputs, attributes, len(used))
         for extent in (size for type in types for size in type.shape if is_symbolic(size)):
             _ = extent > 0  # kernels of what has elements are others than those of what has none
+        self.index_ranges.check(op_type, inputs, attributes)
         outputs = [
             Value("", type.dtype, type.shape) if use else None
             for use, type in zip(used, types, strict=True)
         ]
+        self.index_ranges.note(op_type, inputs, attributes, outputs)
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
 
