@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import cast
 
 import numpy as np
 from onnx import TensorProto, TypeProto
@@ -27,7 +28,14 @@ from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
-from compiler.tensors.substitution import Array, as_extent, extent_array, has_symbols, is_symbolic
+from compiler.tensors.substitution import (
+    Array,
+    as_extent,
+    extent_array,
+    has_symbols,
+    holds_extents,
+    is_symbolic,
+)
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
@@ -106,7 +114,9 @@ class Builder:
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A known value; Python integers become int64. Sizes as floats are computed by a run."""
-        if has_symbols([array]):
+        if has_symbols([array]) or (
+            isinstance(array, np.ndarray) and holds_extents(cast(Array, array))
+        ):
             return self._sizes(np.array(array, object), dtype or "int64")
         return constant(
             f"{self.node}.constant", np.asarray(array, numpy_dtype(dtype) if dtype else None)
