@@ -77,6 +77,19 @@ def test_all_accesses_are_proved_to_be_inside_for_all_sizes(name: str):
     assert built(name).containment == "proved", built(name).footprint.undecided
 
 
+@pytest.mark.parametrize("hint", [2, 8, 33, 300])
+@pytest.mark.parametrize("name", ["attention of one text", "rows and an epilogue", "softmax"])
+def test_any_example_sizes_give_a_kernel_for_all_sizes(name: str, hint: int):
+    symbols = {symbol: symbol_extent(replace(symbol, hint=hint)) for symbol in CASES[name].symbols}
+    case = CASES[name].mapped(lambda extent: substituted(extent, symbols))
+    spec = build_cpu_kernel(case, TARGET)
+    assert spec.containment == "proved", spec.footprint.undecided
+    for sizes in ({"s0": 2, "s1": 21}, {"s0": 37, "s1": 2}):
+        arrays = feeds(case.at(sizes))
+        result = run_at(spec, case, sizes, arrays)
+        np.testing.assert_allclose(result, expected(case.at(sizes), arrays), 1e-4, 1e-4)
+
+
 def launches_of(case: Group) -> tuple[Group, list[LaunchFunction], tuple[Any, ...]]:
     """A group with sizes, the launches of its kernel, and the bytes of its workspaces."""
     own = sized(case)
