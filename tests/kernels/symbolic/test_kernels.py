@@ -24,7 +24,7 @@ from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.sizes import sized
 from compiler.kernels.tir.footprint import sized_footprint, task_buffers
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
-from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch, Operand
 from compiler.tensors.extents import symbols_of
 from compiler.tensors.substitution import substituted, symbol_extent
 from tests.kernels.symbolic.cases import (
@@ -161,6 +161,16 @@ def test_a_kernel_for_sizes_has_numbers_only():
     assert not numeric.symbols
     numbers = [numeric.launches[0].grid[0], *numeric.workspaces]
     assert [type(number) for number in numbers] == [int] * len(numbers)
+
+
+def test_sizes_beyond_32_bits_are_refused():
+    info = CASES["flat map"].values[0]
+    spec = replace(built("flat map"), reads=(Operand("float32", info.shape),))
+    assert spec.at({"s0": 1 << 16, "s1": 1 << 14}).reads[0].shape == (1 << 16, 1 << 14)
+    with pytest.raises(KernelError, match=r"4294967296 elements .* s0 = 65536, s1 = 65536"):
+        spec.at({"s0": 1 << 16, "s1": 1 << 16})
+    with pytest.raises(KernelError, match="softmax"):
+        built("softmax").at({"s0": 2, "s1": 1 << 30})
 
 
 def test_the_last_read_of_a_kernel_with_symbols_is_their_values():
