@@ -37,8 +37,8 @@ SOFTMAX_ROW_SLOTS = 30
 SCORE_SLOTS = 24
 """Slots of a vector of scores from Q K^T to the weights."""
 
-AS_FAST = 1.03
-"""The most time of a tile that is about as fast as another, as a part of it."""
+MOST_STEPS = 100
+"""The most multiply-adds in the code of all tiles of rows over symbols, of each rest one."""
 
 TILE_SAMPLES = 6
 """The lengths for which a tile of scores over symbols is judged."""
@@ -115,11 +115,7 @@ def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> lis
 
 
 def shortest(tiles: Sequence[PricedTile], sized: bool) -> PricedTile:
-    """The fastest tile; of rows over symbols the one of the shortest code that is about as fast.
-
-    There is code for each rest of rows.
-    """
-    if not sized:
-        return tiles[0]
-    near = [own for own in tiles if own[1] <= tiles[0][1] * AS_FAST]
-    return min(near, key=lambda own: (own[0].rows + 1) * own[0].rows * own[0].vectors)
+    """The fastest tile; of rows over symbols among those whose code is short, if there are any."""
+    steps = (own[0].rows * (own[0].rows + 1) // 2 * own[0].vectors for own in tiles)
+    short = [own for own, count in zip(tiles, steps, strict=True) if count <= MOST_STEPS]
+    return short[0] if sized and short else tiles[0]
