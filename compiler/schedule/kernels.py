@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import Literal
 
 from compiler.errors import KernelError
@@ -120,9 +120,16 @@ class KernelSpec:
     def at(self, sizes: Mapping[str, int]) -> "KernelSpec":
         """The kernel for sizes by symbol: with the same code, and no symbols.
 
-        Raises KernelError where a buffer is larger than its indices count: for smaller ones alone
-        accesses are proved to be inside.
+        Raises KernelError for a size outside its symbol's bounds, and where a buffer is larger than
+        its indices count: accesses are not proved to be inside then.
         """
+        for symbol in self.symbols:
+            size, most = sizes[symbol.name], inf if symbol.high is None else symbol.high
+            if not symbol.low <= size <= most:
+                raise KernelError(
+                    f"the kernel {self.name} is for {symbol.name} from {symbol.low} to {most},"
+                    f" not {size}: compile the model for that size"
+                )
 
         def number(extent: Extent) -> int:
             return value_at(extent, sizes)

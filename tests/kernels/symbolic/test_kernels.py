@@ -163,6 +163,14 @@ def test_a_kernel_for_sizes_has_numbers_only():
     assert [type(number) for number in numbers] == [int] * len(numbers)
 
 
+@pytest.mark.parametrize("size", [1, 513])
+def test_sizes_beyond_the_bounds_of_symbols_are_refused(size: int):
+    spec = built("embedding")
+    assert not spec.at({"s0": 512}).symbols
+    with pytest.raises(KernelError, match=f"s0 from 2 to 512, not {size}"):
+        spec.at({"s0": size})
+
+
 def test_sizes_beyond_32_bits_are_refused():
     info = CASES["flat map"].values[0]
     spec = replace(built("flat map"), reads=(Operand("float32", info.shape),))
