@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import cast
 
 import numpy as np
 from onnx import TensorProto, TypeProto
@@ -18,6 +19,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.index_ranges import IndexRanges
 from compiler.frontend.interpreter.extents import evaluate_extents, settled
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
@@ -26,7 +28,14 @@ from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
-from compiler.tensors.substitution import Array, as_extent, extent_array, has_symbols, is_symbolic
+from compiler.tensors.substitution import (
+    Array,
+    as_extent,
+    extent_array,
+    has_symbols,
+    holds_extents,
+    is_symbolic,
+)
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
@@ -98,13 +107,16 @@ class Builder:
     def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
         self.expansion = expansion
+        self.index_ranges = IndexRanges()
         self.node = ""
         self.bounded = True
         self.has_kernel: Callable[[Recurrence], bool] = unroll_all
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A known value; Python integers become int64. Sizes as floats are computed by a run."""
-        if has_symbols([array]):
+        if has_symbols([array]) or (
+            isinstance(array, np.ndarray) and holds_extents(cast(Array, array))
+        ):
             return self._sizes(np.array(array, object), dtype or "int64")
         return constant(
             f"{self.node}.constant", np.asarray(array, numpy_dtype(dtype) if dtype else None)
@@ -160,10 +172,12 @@ class Builder:
         types = infer(op_type, inputs, attributes, len(used))
         for extent in (size for type in types for size in type.shape if is_symbolic(size)):
             _ = extent > 0  # kernels of what has elements are others than those of what has none
+        self.index_ranges.check(op_type, inputs, attributes)
         outputs = [
             Value("", type.dtype, type.shape) if use else None
             for use, type in zip(used, types, strict=True)
         ]
+        self.index_ranges.note(op_type, inputs, attributes, outputs)
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import Literal
 
+from compiler.errors import KernelError
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Extent, value_at
 from compiler.tensors.symbols import Symbol
@@ -54,6 +55,10 @@ class Operand:
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
 
+
+LARGEST_COUNT = 2**31 - 2**20
+"""Elements of the largest tensor, and bytes of the largest workspace, of a kernel with symbols: its
+indices have 32 bits, and tiles may reach past the end."""
 
 Containment = Literal["proved", "tested", "declared"]
 """How it is known that a kernel touches nothing but its task's tensors: see docs/safety.md."""
@@ -113,7 +118,18 @@ class KernelSpec:
     symbols: tuple[Symbol, ...] = ()
 
     def at(self, sizes: Mapping[str, int]) -> "KernelSpec":
-        """The kernel for sizes by symbol: with the same code, and no symbols."""
+        """The kernel for sizes by symbol: with the same code, and no symbols.
+
+        Raises KernelError for a size outside its symbol's bounds, and where a buffer is larger than
+        its indices count: accesses are not proved to be inside then.
+        """
+        for symbol in self.symbols:
+            size, most = sizes[symbol.name], inf if symbol.high is None else symbol.high
+            if not symbol.low <= size <= most:
+                raise KernelError(
+                    f"the kernel {self.name} is for {symbol.name} from {symbol.low} to {most},"
+                    f" not {size}: compile the model for that size"
+                )
 
         def number(extent: Extent) -> int:
             return value_at(extent, sizes)
@@ -125,12 +141,21 @@ class KernelSpec:
             blocks, *rest = own.grid
             return replace(own, grid=(number(blocks), *rest))
 
+        reads, writes = tuple(map(operand, self.reads)), tuple(map(operand, self.writes))
+        workspaces = tuple(map(number, self.workspaces))
+        counts = (*(prod(own.shape) for own in (*reads, *writes)), *workspaces)
+        if any(count > LARGEST_COUNT for count in counts):
+            raise KernelError(
+                f"the kernel {self.name} needs a buffer of {max(counts)} elements or bytes for"
+                f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}, and counts up"
+                f" to {LARGEST_COUNT}: run it on smaller inputs"
+            )
         return replace(
             self,
             launches=tuple(map(launch, self.launches)),
-            workspaces=tuple(map(number, self.workspaces)),
-            reads=tuple(map(operand, self.reads)),
-            writes=tuple(map(operand, self.writes)),
+            workspaces=workspaces,
+            reads=reads,
+            writes=writes,
             symbols=(),
         )
 

@@ -155,8 +155,7 @@ def compile_llvm(
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target, source.reassociate)
-    whole = source.whole_loops or any(launch.symbols for launch in launches)
-    text = guard_loops(keep_loops(text, UNROLLED_LOOP if whole else inf))
+    text = guard_loops(keep_loops(text, UNROLLED_LOOP if source.whole_loops else inf))
     entries: list[str] = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"

@@ -51,6 +51,9 @@ _FLATTEN = [
     FLATTEN_BUFFERS,
 ]
 
+_FLATTEN_SIZED = [s_tir.transform.LowerOpaqueBlock(), FLATTEN_BUFFERS]
+"""The passes that loops over symbols without blocks need: others would lose what the loops say."""
+
 _LOWER = [
     tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition(),
@@ -95,7 +98,7 @@ def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFu
     """Lower a scheduled PrimFunc, whose extents may be `sized`, to loops over flat buffers."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
     blocks = isinstance(function.body, s_tir.SBlockRealize)
-    flatten = _FLATTEN if blocks or not sized else [FLATTEN_BUFFERS]
+    flatten = _FLATTEN if blocks or not sized else _FLATTEN_SIZED
     flat = computed_in_float32(Sequential(flatten)(module)[name])
     return in_registers(
         Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name]

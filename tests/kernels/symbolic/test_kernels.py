@@ -24,7 +24,7 @@ from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.sizes import sized
 from compiler.kernels.tir.footprint import sized_footprint, task_buffers
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
-from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch, Operand
 from compiler.tensors.extents import symbols_of
 from compiler.tensors.substitution import substituted, symbol_extent
 from tests.kernels.symbolic.cases import (
@@ -75,6 +75,19 @@ def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
 @pytest.mark.parametrize("name", CASES)
 def test_all_accesses_are_proved_to_be_inside_for_all_sizes(name: str):
     assert built(name).containment == "proved", built(name).footprint.undecided
+
+
+@pytest.mark.parametrize("hint", [2, 8, 33, 300])
+@pytest.mark.parametrize("name", ["attention of one text", "rows and an epilogue", "softmax"])
+def test_any_example_sizes_give_a_kernel_for_all_sizes(name: str, hint: int):
+    symbols = {symbol: symbol_extent(replace(symbol, hint=hint)) for symbol in CASES[name].symbols}
+    case = CASES[name].mapped(lambda extent: substituted(extent, symbols))
+    spec = build_cpu_kernel(case, TARGET)
+    assert spec.containment == "proved", spec.footprint.undecided
+    for sizes in ({"s0": 2, "s1": 21}, {"s0": 37, "s1": 2}):
+        arrays = feeds(case.at(sizes))
+        result = run_at(spec, case, sizes, arrays)
+        np.testing.assert_allclose(result, expected(case.at(sizes), arrays), 1e-4, 1e-4)
 
 
 def launches_of(case: Group) -> tuple[Group, list[LaunchFunction], tuple[Any, ...]]:
@@ -148,6 +161,24 @@ def test_a_kernel_for_sizes_has_numbers_only():
     assert not numeric.symbols
     numbers = [numeric.launches[0].grid[0], *numeric.workspaces]
     assert [type(number) for number in numbers] == [int] * len(numbers)
+
+
+@pytest.mark.parametrize("size", [1, 513])
+def test_sizes_beyond_the_bounds_of_symbols_are_refused(size: int):
+    spec = built("embedding")
+    assert not spec.at({"s0": 512}).symbols
+    with pytest.raises(KernelError, match=f"s0 from 2 to 512, not {size}"):
+        spec.at({"s0": size})
+
+
+def test_sizes_beyond_32_bits_are_refused():
+    info = CASES["flat map"].values[0]
+    spec = replace(built("flat map"), reads=(Operand("float32", info.shape),))
+    assert spec.at({"s0": 1 << 16, "s1": 1 << 14}).reads[0].shape == (1 << 16, 1 << 14)
+    with pytest.raises(KernelError, match=r"4294967296 elements .* s0 = 65536, s1 = 65536"):
+        spec.at({"s0": 1 << 16, "s1": 1 << 16})
+    with pytest.raises(KernelError, match="softmax"):
+        built("softmax").at({"s0": 2, "s1": 1 << 30})
 
 
 def test_the_last_read_of_a_kernel_with_symbols_is_their_values():

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
-from compiler.errors import FlowloomError
+from compiler.errors import FlowloomError, ShapeError
 from compiler.frontend.graph import Graph
 from compiler.program.interpreted import InterpretedGraph
 from compiler.tensors.extents import Undecided
@@ -119,3 +120,31 @@ def test_the_conditions_of_a_bert_leave_its_sizes_open(name: str):
     assert all(holds({"batch": b, "length": n}) for b in (2, 3, 32, 64) for n in range(2, 65))
     assert not holds({"batch": 2, "length": 65}), "there are 64 embeddings of positions"
     assert not holds({"batch": 2**25, "length": 2}), "32 bits do not index that"
+
+
+TABLE = """<ir_version: 10, opset_import: ["": 21]>
+    g (float[batch, length] x) => (float[a, b, 4] y) {
+    one = Constant <value = int64 {1}> ()
+    zero = Constant <value = int64 {0}> ()
+    shape = Shape(x)
+    length = Gather(shape, one)
+    count = Range(zero, length, one)
+    moved = Add(count, one)
+    axes = Constant <value = int64[1] {2}> ()
+    rows = Gather(table, moved)
+    wide = Unsqueeze(x, axes)
+    y = Add(wide, rows) }"""
+
+
+def test_a_size_at_which_an_index_is_out_of_range_does_not_meet_the_conditions():
+    model = onnx.parser.parse_model(TABLE)
+    table = np.arange(80, dtype="f4").reshape(20, 4)
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    assert check(model, {"batch": 3, "length": 9}, 0) > 1
+    source = read(model)
+    symbolic = symbolic_graph(source, {"batch": 3, "length": 9})
+    assert symbolic.assumptions.hold({"batch": 3, "length": 19})
+    assert not symbolic.assumptions.hold({"batch": 3, "length": 20})
+    numeric_graph(source, {"batch": 3, "length": 19})
+    with pytest.raises(ShapeError, match="20, which is outside"):
+        numeric_graph(source, {"batch": 3, "length": 20})

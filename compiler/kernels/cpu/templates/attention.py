@@ -37,7 +37,7 @@ SOFTMAX_ROW_SLOTS = 30
 SCORE_SLOTS = 24
 """Slots of a vector of scores from Q K^T to the weights."""
 
-UNROLLED_STEPS = 100
+MOST_TILE_STEPS = 100
 """The most multiply-adds in the code of all tiles of rows over symbols, of each rest one."""
 
 TILE_SAMPLES = 6
@@ -117,5 +117,5 @@ def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> lis
 def shortest(tiles: Sequence[PricedTile], sized: bool) -> PricedTile:
     """The fastest tile; of rows over symbols among those whose code is short, if there are any."""
     steps = (own[0].rows * (own[0].rows + 1) // 2 * own[0].vectors for own in tiles)
-    short = [own for own, count in zip(tiles, steps, strict=True) if count <= UNROLLED_STEPS]
+    short = [own for own, count in zip(tiles, steps, strict=True) if count <= MOST_TILE_STEPS]
     return short[0] if sized and short else tiles[0]

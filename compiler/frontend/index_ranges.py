@@ -1,0 +1,95 @@
+"""Ranges of indices that a run computes from sizes, checked as those of constants are.
+
+For numbers such indices are constants. Kernels clamp indices that are out of range, so a size for
+which a constant would be refused must not reach them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from compiler.frontend.graph import Attributes, Inputs, Value
+from compiler.net.operators import OPERATORS, POSITIONS, Kind, ShapeMismatch
+from compiler.net.operators.canonical import complete_attributes
+from compiler.net.operators.elementwise import ONNX_DTYPES
+from compiler.net.operators.indices import index_bounds
+from compiler.tensors.substitution import has_symbols
+
+Ends = tuple[int, int]
+"""The least and the largest element; extents perhaps."""
+
+_MOVING = ("Expand", "Slice", "Split", "Tile", "Transpose")
+_INTEGERS = ("int32", "int64")
+
+
+@dataclass
+class IndexRanges:
+    """The ranges of the integers that operators have made of sizes so far."""
+
+    _ends: dict[Value, Ends] = field(default_factory=dict[Value, Ends])
+
+    def note(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[Value | None]
+    ) -> None:
+        """Remember the range of results that depend on sizes, if it follows from operands'."""
+        sized = any(value is not None and has_symbols(value.shape) for value in outputs)
+        if not (
+            sized or op_type == POSITIONS or any(v in self._ends for v in inputs if v is not None)
+        ):
+            return
+        ends = self._of_result(op_type, inputs, attributes)
+        if ends is not None:
+            self._ends |= {value: ends for value in outputs if value is not None}
+
+    def check(self, op_type: str, inputs: Inputs, attributes: Attributes) -> None:
+        """Raise ShapeMismatch for indices that are out of range, if their range is known."""
+        if not self._ends:
+            return
+        shapes = [value and value.shape for value in inputs]
+        full = complete_attributes(op_type, attributes, shapes)
+        bounds = index_bounds(op_type, inputs, full.__getitem__)
+        indices = None if bounds is None else inputs[bounds.input]
+        if bounds is None or indices is None or indices not in self._ends or len(bounds.low) != 1:
+            return
+        least, largest = self._ends[indices]
+        if least < bounds.low[0] or largest > bounds.high[0]:
+            raise ShapeMismatch(
+                f"its input {bounds.input} has indices from {least} to {largest}, outside {bounds}"
+            )
+
+    def _of_result(self, op_type: str, inputs: Inputs, attributes: Attributes) -> Ends | None:
+        """The range of an operator's results; None if it is not known."""
+        if op_type == POSITIONS:
+            return self._counted(inputs, attributes)
+        operands = [self._of(value) for value in inputs]
+        if not operands or operands[0] is None:
+            return None
+        kind = OPERATORS[op_type].kind
+        if kind is Kind.VIEW or op_type in _MOVING:
+            return operands[0]
+        if op_type == "Cast":
+            return operands[0] if ONNX_DTYPES.get(attributes["to"]) in _INTEGERS else None
+        if op_type not in ("Add", "Mul") or operands[1] is None:
+            return None
+        (low, high), (least, most) = operands[0], operands[1]
+        if op_type == "Add":
+            return low + least, high + most
+        return (low * least, high * most) if low >= 0 and least >= 0 else None
+
+    def _counted(self, inputs: Inputs, attributes: Attributes) -> Ends | None:
+        start = self._of(inputs[0])
+        if start is None:
+            return None
+        first = start[0] + attributes.get("first", 0)
+        last = first + attributes.get("step", 1) * (attributes["count"] - 1)
+        return (first, last) if first <= last else (last, first)
+
+    def _of(self, value: Value | None) -> Ends | None:
+        """The range of an operand: of a constant that of its elements."""
+        if value is None or value.array is None:
+            return None if value is None else self._ends.get(value)
+        if value.dtype not in _INTEGERS or not value.array.size or value.symbolic:
+            return None
+        numbers = np.asarray(value.array)
+        return int(numbers.min()), int(numbers.max())
