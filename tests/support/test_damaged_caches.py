@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -160,13 +160,15 @@ CACHES: dict[str, tuple[Callable[[], None], str]] = {
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(keeping.KEEPING, "on")
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(caches.COMPILED_VARIABLE, str(tmp_path / "compiled"))
     monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / "tuning"))
     monkeypatch.setattr(keeping, "SETTLED_SECONDS", -1.0)
     monkeypatch.setattr(emulator, "_build_engine", lambda: b"engine")
+    yield
+    emulator.engine.cache_clear()  # so that later tests of this process have the true one
 
 
 @pytest.mark.parametrize("cache", CACHES)

@@ -17,6 +17,9 @@ LLVM_NAMES = {"aarch64": "generic"}
 NO_SVE = "-sve,-sme"
 """Kernels have vectors of a length that is known: NEON's on Arm."""
 
+FLOAT16_ARITHMETIC = {"x86_64": ("avx512fp16",), AARCH64: ("fullfp16",)}
+"""The features of instructions that compute in float16, by instruction set."""
+
 
 @cache
 def host_target() -> CpuTarget:
@@ -79,8 +82,23 @@ def llvm_machine(target: CpuTarget) -> llvm.TargetMachine:
     _initialise()
     named = named_target(target)
     return llvm.Target.from_triple(triple_of(named)).create_target_machine(
-        cpu=_llvm_name(named), features=named.features, opt=3, reloc="pic", codemodel="default"
+        cpu=_llvm_name(named),
+        features=",".join(_feature_names(named)),
+        opt=3,
+        reloc="pic",
+        codemodel="default",
     )
+
+
+def _feature_names(target: CpuTarget) -> list[str]:
+    """The features of a target with a sign each, without arithmetic on float16.
+
+    LLVM narrows a float32 product of two float16 numbers that is rounded to float16, and then
+    contracts it with the sum that follows: of x * x - z the product was not rounded, not even by a
+    Cast, and did not overflow. Conversions do not need the feature.
+    """
+    unrounded = FLOAT16_ARITHMETIC.get(target.instruction_set, ())
+    return [*target.feature_names, *(f"-{name}" for name in unrounded)]
 
 
 @cache
@@ -101,8 +119,8 @@ def llvm_options(target: CpuTarget) -> dict[str, object]:
         "mtriple": triple_of(named),
         "mcpu": _llvm_name(named),
     }
-    if named.features:
-        options["mattr"] = named.feature_names
+    if names := _feature_names(named):
+        options["mattr"] = names
     return options
 
 

@@ -1,7 +1,10 @@
 """CPUs as targets: what LLVM knows of them, on this host and on others."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm.target import codegen
@@ -65,3 +68,22 @@ def test_caches_are_as_linux_describes_them(tmp_path: Path):
     assert data_caches(tmp_path) == {1: 48 << 10, 2: 2 << 20, 3: 300 << 20}
     assert data_caches(tmp_path / "missing") == {}
     assert last_cache_bytes() >= second_cache_bytes(host_target()) >= 1 << 17
+
+
+@pytest.mark.parametrize(
+    ("cpu", "feature"), [("sapphirerapids", "avx512fp16"), ("neoverse-n2", "fullfp16")]
+)
+def test_no_kernel_computes_in_float16(cpu: str, feature: str):
+    assert feature not in features_of(parse_cpu(f"cpu:{cpu}"))
+    asked = replace(parse_cpu(f"cpu:{cpu}"), features=f"+{feature}")
+    assert feature not in features_of(asked)
+
+
+def test_a_product_is_rounded_to_float16_before_a_difference():
+    """LLVM would contract both where the CPU has instructions for float16: 90000 - 60000."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]>'
+        "g (float16[32] x, float16[32] z) => (float16[32] y) { t = Mul(x, x)  y = Sub(t, z) }"
+    )
+    inputs = {"x": np.full(32, 300, "f2"), "z": np.full(32, 60000, "f2")}
+    assert np.isinf(compiler.compile(model).run(inputs)["y"]).all()
