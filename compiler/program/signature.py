@@ -184,7 +184,7 @@ def _dictionary(what: str, type: ValueType, value: Any) -> HostMap:
 
 def _described(value: Any) -> str:
     """The type of a value that is not of the declared one, for messages."""
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if isinstance(value, np.ndarray | ResidentTensor):
         return f"{_dtype(value)}{list(value.shape)}"
     return "None" if value is None else f"a {value.__class__.__name__}"
 
