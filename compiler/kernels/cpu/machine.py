@@ -93,9 +93,9 @@ def llvm_machine(target: CpuTarget) -> llvm.TargetMachine:
 def _feature_names(target: CpuTarget) -> list[str]:
     """The features of a target with a sign each, without arithmetic on float16.
 
-    LLVM narrows a float32 product of two float16 numbers that is rounded to float16, and then
-    contracts it with the sum that follows: of x * x - z the product was not rounded, not even by a
-    Cast, and did not overflow. Conversions do not need the feature.
+    LLVM narrows a float32 multiplication of two float16 numbers that is rounded to float16, and
+    then contracts it with the addition that follows: of x * x - z the square was not rounded, not
+    even by a Cast, and did not overflow. Conversions do not need the feature.
     """
     unrounded = FLOAT16_ARITHMETIC.get(target.instruction_set, ())
     return [*target.feature_names, *(f"-{name}" for name in unrounded)]

@@ -79,7 +79,7 @@ def test_no_kernel_computes_in_float16(cpu: str, feature: str):
     assert feature not in features_of(asked)
 
 
-def test_a_product_is_rounded_to_float16_before_a_difference():
+def test_a_square_is_rounded_to_float16_before_a_difference():
     """LLVM would contract both where the CPU has instructions for float16: 90000 - 60000."""
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 18]>'
