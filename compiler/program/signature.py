@@ -184,8 +184,9 @@ def _dictionary(what: str, type: ValueType, value: Any) -> HostMap:
 
 def _described(value: Any) -> str:
     """The type of a value that is not of the declared one, for messages."""
+    array: Any = value
     if isinstance(value, np.ndarray | ResidentTensor):
-        return f"{_dtype(value)}{list(value.shape)}"
+        return f"{_dtype(array)}{list(array.shape)}"
     return "None" if value is None else f"a {value.__class__.__name__}"
 
 
