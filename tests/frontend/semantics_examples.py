@@ -110,6 +110,13 @@ def _filled_integers(example: Example) -> Array:
     return np.where((at < 0) | (at > 3), fill, x[:, nearest]).astype(np.float64)
 
 
+def _inverse_of_half(example: Example) -> Array:
+    """Real signals along axis 1, by numpy."""
+    x = example.feeds["x"].astype(np.float64)
+    length = int(np.asarray(example.inputs["length"]))
+    return np.fft.irfft(x[..., 0] + 1j * x[..., 1], length, 1)[..., None]
+
+
 def _resampled(example: Example) -> Array:
     """Rows interpolated in float64 at i / scale."""
     (x,) = example.feeds.values()
@@ -439,6 +446,27 @@ EXAMPLES = (
             free={"x": ("steps", 2, 5)},
         )
         for name in _FUNCTIONS
+    ),
+    *(
+        Example(
+            "dft-half-spectrum",
+            "DFT",
+            {"inverse": 1, "onesided": 1},
+            {"x": _normal(2, bins, 2), "length": np.array(length), "axis": np.array(1)},
+            _inverse_of_half,
+            ("length", "axis"),
+            free={"x": ("batch", bins, 2)},
+        )
+        for bins, length in ((4, 2), (9, 5), (3, 8), (4, 1), (13, 6), (5, 4), (4, 14))
+    ),
+    Example(
+        "dft-half-spectrum",
+        "DFT",
+        {"inverse": 1, "onesided": 1, "axis": 1},
+        {"x": _normal(2, 4, 2), "length": np.array(3)},
+        _inverse_of_half,
+        ("length",),
+        opset=17,
     ),
     Example(
         "function-named-as-operator",

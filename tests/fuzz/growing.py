@@ -161,9 +161,12 @@ def _resized(g: Growth) -> str:
 def _transformed(g: Growth) -> str:
     samples = g.size(2, 5.5)
     if g.draw.chance(0.5):
-        x = g.operand(3, 1, samples, g.draw.randint(1, 2))
+        inverse, onesided = g.draw.randint(0, 1), g.draw.randint(0, 1)
+        parts = inverse + 1 if onesided else g.draw.randint(1, 2)
+        x = g.operand(3, 1, samples, parts)
         sized = [g.constant(g.size(2, 8))] if g.draw.chance(0.3) else [""]
-        return g.emit("DFT", [x, *sized, g.constant(1)], onesided=0)
+        inputs = [x, *sized, g.constant(1)]
+        return g.emit("DFT", inputs, inverse=inverse, onesided=onesided)
     x = g.operand(3, 1, samples, 1)
     frame = min(samples, g.draw.choice([16, 64, 400, 512, 1024]))
     step = g.draw.choice([1, 1, 2, frame // 4])

@@ -7,9 +7,10 @@ from math import isqrt
 import numpy as np
 
 from compiler.frontend.builder import LONGEST_VECTOR
-from compiler.frontend.graph import NeedsHost, Value
+from compiler.frontend.graph import NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.frontend.semantics.table import DFT_HALF_SPECTRUM
 from compiler.net.operators import ShapeMismatch
 from compiler.net.operators.injective import TakenIndices
 from compiler.net.operators.shapes import axis_in
@@ -19,6 +20,9 @@ LARGEST_MATRIX = 64
 
 LONGEST_PRIME = 512
 """The longest transform of prime length that is one GEMM."""
+
+LONGEST_TRANSFORM = LONGEST_VECTOR // 4
+"""The longest transform whose constants are stored."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Fourier:
     def rows(self, x: Complex) -> Complex:
         """The transform of each row of a matrix."""
         length = x.shape[1]
-        if self.call.builder.bounded and length > LONGEST_VECTOR // 4:
+        if self.call.builder.bounded and length > LONGEST_TRANSFORM:
             reason = f"a transform of {length:,} points needs as many constants"
             raise NeedsHost(reason, "shorten its axis")
         factor = _factor(length)
@@ -128,6 +132,39 @@ class Fourier:
             imaginary = self.call.one("Concat", x.imaginary, negative, axis=1)
         return Complex(self.call.one("Concat", x.real, rest.real, axis=1), imaginary)
 
+    def mirrored_as_onnxruntime(self, x: Complex, length: int) -> Complex:
+        """What onnxruntime takes for all of a transform of which the first half is known."""
+        if self.call.builder.bounded and length > LONGEST_TRANSFORM:
+            reason = f"a spectrum of {length:,} points is mirrored by as many indices"
+            remedy = f"compile with semantics={{{DFT_HALF_SPECTRUM.name!r}: 'onnx'}}"
+            raise Unsupported(reason, remedy)
+        source, sign = _onnxruntime_bins(x.shape[1], length)
+        indices = self.call.builder.constant(source, "int64")
+        taken = self.each(self.sized(x, x.shape[1] + 1), "Gather", indices, axis=1)
+        signs = self.call.builder.constant(sign, x.real.dtype)
+        conjugated = taken.imaginary and self.call.one("Mul", taken.imaginary, signs)
+        return Complex(taken.real, conjugated)
+
+
+def _onnxruntime_bins(have: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The bin that onnxruntime reads for each bin of an inverse one-sided transform, and its sign.
+
+    It copies the `have` bins it is given, also those beyond the half, and writes their conjugates
+    over the copies from the end. Of an even length, the last bin is taken for the one in the
+    middle, which has no conjugate. Bin `have` is zero. Indices go around the end in a fast
+    transform, of a power of two, and stop before it in others (dft.cc).
+    """
+    source = np.minimum(np.arange(length), have)
+    sign = np.ones(length)
+    even = length % 2 == 0
+    bins = np.arange(1, have - even)
+    if length & (length - 1):
+        bins = bins[bins < length - even]
+    last = bins[-length:]  # of several that are written to one place
+    source[-last % length] = last
+    sign[-last % length] = -1
+    return source, sign
+
 
 def _factor(length: int) -> int:
     """The largest divisor up to the square root."""
@@ -146,7 +183,10 @@ def transform(call: Call, x: Complex, length: int, inverse: bool, onesided: bool
     """The transform of each row of a matrix; one-sided ones have or give half of it."""
     fourier = Fourier(call, 1 if inverse else -1)
     half = onesided and inverse
-    result = fourier.rows(fourier.mirrored(x, length) if half else fourier.sized(x, length))
+    whole = fourier.mirrored if half else fourier.sized
+    if DFT_HALF_SPECTRUM in call.onnxruntime:
+        whole = fourier.mirrored_as_onnxruntime
+    result = fourier.rows(whole(x, length))
     if inverse:
         scale = call.builder.constant(1 / length, x.real.dtype)
         result = fourier.each(result, "Mul", scale)

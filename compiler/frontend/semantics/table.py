@@ -214,6 +214,24 @@ def _empty_axes(use: ModelNode) -> bool:
     return axes is not None and not len(axes) and 1 in use.shape()
 
 
+def _has_other_half(use: ModelNode) -> bool:
+    """Whether the bins of an inverse one-sided transform are not the half of its length."""
+    inverse, given = use["inverse"] and use["onesided"], _elements(use, 1)
+    shape = use.shape()
+    named = _elements(use, 2) if use.input(2) is not None else np.array([use["axis"] or -2])
+    if not inverse or given is None or named is None:
+        return False
+    axis = int(named[0])
+    if not -len(shape) <= axis < len(shape):
+        return False
+    length, bins = int(given[0]), shape[axis]
+    half = length // 2 + 1
+    if length < 1 or bins <= 1 or shape[-1] != 2:
+        return False
+    # one bin more is the conjugate of another, and all of an odd length have their conjugates
+    return bins != half and (bins != half + 1 if length % 2 == 0 else bins > half)
+
+
 def _rounds_to_packed(use: ModelNode) -> bool:
     like = use.inputs[1] if use.op_type == "CastLike" else None
     target = dtype_name(use.attributes["to"]) if like is None else like.dtype
@@ -383,6 +401,19 @@ CAST_PACKED_INTEGERS = SemanticsRule(
     meets=_rounds_to_packed,
 )
 
+DFT_HALF_SPECTRUM = SemanticsRule(
+    name="dft-half-spectrum",
+    operators=("DFT",),
+    when="`inverse` and `onesided` are 1, and there are more bins than half of `dft_length` has, or"
+    " fewer of an even one",
+    onnxruntime="reads bins beyond the half, too, and writes conjugates over them; the last of fewer"
+    " bins has none",
+    onnx="cuts the half, or fills it with zeros, and mirrors it",
+    reason="the ONNX text: a one-sided transform has the first floor(n/2) + 1 bins; its reference",
+    attribute="onesided",
+    meets=_has_other_half,
+)
+
 FUNCTION_NAMED_AS_OPERATOR = SemanticsRule(
     name="function-named-as-operator",
     operators=(),
@@ -409,6 +440,7 @@ SEMANTICS_RULES = (
     RECURRENT_ACTIVATION_DEFAULTS,
     SQUEEZE_EMPTY_AXES,
     CAST_PACKED_INTEGERS,
+    DFT_HALF_SPECTRUM,
     FUNCTION_NAMED_AS_OPERATOR,
 )
 """All rules, in the order of the page."""

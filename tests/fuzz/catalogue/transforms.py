@@ -10,14 +10,19 @@ from tests.fuzz.grower import Grower
 
 @generates("DFT")
 def fourier_transform(g: Grower, op: str) -> None:
-    """Along the first axis of several signals."""
+    """Along the first axis of several signals, of which one side may be given or asked."""
     g.require(g.opset >= 17)
-    parts, inverse = g.draw.randint(1, 2), g.draw.randint(0, 1)
-    x = g.new(g.draw.array((2, g.draw.randint(1, 12), parts), "float32"))
+    parts, inverse, onesided = g.draw.randint(1, 2), g.draw.randint(0, 1), g.draw.randint(0, 1)
+    if onesided:
+        parts = 2 if inverse else 1
+    bins = g.draw.randint(2 if inverse and onesided else 1, 12)
+    x = g.new(g.draw.array((2, bins, parts), "float32"))
+    length = g.constant(np.array(g.draw.randint(1, 14), np.int64)) if g.draw.chance(0.5) else ""
+    flags = {"inverse": inverse, "onesided": onesided}
     if g.opset < 20:
-        g.emit(op, [x], axis=1, inverse=inverse)
+        g.emit(op, [x, length], axis=1, **flags)
     else:
-        g.emit(op, [x, "", g.constant(np.array(1, np.int64))], inverse=inverse)
+        g.emit(op, [x, length, g.constant(np.array(1, np.int64))], **flags)
 
 
 @generates("STFT")
