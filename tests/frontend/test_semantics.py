@@ -12,7 +12,8 @@ import compiler
 from compiler.errors import ArgumentError, ArtifactError, SemanticsWarning, ShapeError
 from compiler.frontend.semantics import PYTORCH, SEMANTICS_RULES, Semantics
 from compiler.tools.cli import main
-from tests.frontend.semantics_examples import EXAMPLES, Array, Example
+from tests.frontend.semantics_example import Array, Example
+from tests.frontend.semantics_examples import EXAMPLES
 
 TEXT = [example for example in EXAMPLES if example.by_the_text is not None]
 FIRST = EXAMPLES[0]

@@ -37,26 +37,27 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     del whole.functions[:], whole.opset_import[:]
     whole.opset_import.extend(helper.make_opsetid(*opset) for opset in imported.items())
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    called = {key for key, f in functions.items() if _means_others(f.node, f, imported)}
+    others = {k: nodes_of_other_schema(f.node, f, imported) for k, f in functions.items()}
+    called = {key for key, nodes in others.items() if any(True for _ in nodes)}
     if called:
         whole.functions.extend(model.functions)
     _Inliner({key: f for key, f in functions.items() if key not in called}).replace(whole.graph)
     return whole
 
 
-def _means_others(
+def nodes_of_other_schema(
     nodes: Iterable[onnx.NodeProto], function: onnx.FunctionProto, imported: Mapping[str, int]
-) -> bool:
-    """Whether an operator of a function, or of a body in it, has another schema in a model."""
+) -> Iterator[onnx.NodeProto]:
+    """The nodes of a function, and of the bodies in it, that have another schema in a model."""
     own = opsets_of(function.opset_import)
     for node in nodes:
         domain = domain_of(node)
         schemas = [schema_of(node.op_type, v.get(domain, 0), domain) for v in (own, imported)]
         versions = {None if schema is None else schema.since_version for schema in schemas}
-        bodies = bodies_of(node)
-        if len(versions) > 1 or any(_means_others(b.node, function, imported) for b in bodies):
-            return True
-    return False
+        if len(versions) > 1:
+            yield node
+        for body in bodies_of(node):
+            yield from nodes_of_other_schema(body.node, function, imported)
 
 
 @dataclass

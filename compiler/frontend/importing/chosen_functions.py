@@ -1,19 +1,26 @@
-"""Functions of a model that have the names of operators."""
+"""Functions of a model that have the names of operators, or other opsets than the model."""
 
 import onnx
+from onnx import helper
 
+from compiler.frontend.control.functions import nodes_of_other_schema
 from compiler.frontend.domains import all_nodes_of, domain_of, opsets_of
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.rules.contrib.registry import CONTRIB
 from compiler.frontend.semantics.choice import Semantics
-from compiler.frontend.semantics.table import FUNCTION_NAMED_AS_OPERATOR
+from compiler.frontend.semantics.table import FUNCTION_NAMED_AS_OPERATOR, FUNCTION_OPSET
 
 
 def with_chosen_functions(model: onnx.ModelProto, semantics: Semantics) -> onnx.ModelProto:
-    """The model, or a copy without the functions in whose place onnxruntime computes an operator.
+    """The model, or a copy whose functions follow onnxruntime as was chosen.
 
-    Warns of the nodes that call such a function, if nobody chose.
+    Warns of the nodes whose functions onnxruntime takes for something else, if nobody chose.
     """
+    return _with_chosen_opsets(_without_shadowing(model, semantics), semantics)
+
+
+def _without_shadowing(model: onnx.ModelProto, semantics: Semantics) -> onnx.ModelProto:
+    """The model without the functions in whose place onnxruntime computes an operator."""
     opsets = opsets_of(model.opset_import)
     shadowing = [f for f in model.functions if _has_operator(f, opsets.get(domain_of(f), 0))]
     keys = {(domain_of(f), f.name, f.overload) for f in shadowing}
@@ -30,6 +37,38 @@ def with_chosen_functions(model: onnx.ModelProto, semantics: Semantics) -> onnx.
             if (domain_of(node), node.op_type, node.overload) in keys:
                 name = node.name or f"{node.op_type}_{node.output[0]}"
                 semantics.warn(name, node.op_type, FUNCTION_NAMED_AS_OPERATOR)
+    return model
+
+
+def _with_chosen_opsets(model: onnx.ModelProto, semantics: Semantics) -> onnx.ModelProto:
+    """The model with its own opsets in its functions, as onnxruntime takes them."""
+    way, opsets = semantics.way(FUNCTION_OPSET), opsets_of(model.opset_import)
+    if way == "onnx" or not model.functions:
+        return model
+    others = {
+        (domain_of(f), f.name, f.overload): (node, opsets_of(f.opset_import))
+        for f in model.functions
+        for node in nodes_of_other_schema(f.node, f, {**opsets_of(f.opset_import), **opsets})
+    }
+    if way == "onnxruntime" and others:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        for function in copy.functions:
+            imported = {**opsets_of(function.opset_import), **opsets}
+            del function.opset_import[:]
+            function.opset_import.extend(helper.make_opsetid(*one) for one in imported.items())
+        return copy
+    for node in all_nodes_of(model) if others else ():
+        key = domain_of(node), node.op_type, node.overload
+        if key in others:
+            inner, own = others[key]
+            domain = domain_of(inner)
+            detail = (
+                f"{inner.op_type} in the function has opset {own.get(domain)} of"
+                f" {domain or 'ai.onnx'}, the model {opsets.get(domain)}"
+            )
+            name = node.name or f"{node.op_type}_{node.output[0]}"
+            semantics.warn(name, node.op_type, FUNCTION_OPSET, detail)
     return model
 
 

@@ -94,14 +94,17 @@ class Semantics:
                 self.warn(node, use.op_type, rule)
         return [rule for rule in met if self.way(rule) == "onnxruntime"]
 
-    def warn(self, node: str, op_type: str, rule: SemanticsRule) -> None:
-        """Warn, once, that a node follows the ONNX text where onnxruntime differs."""
+    def warn(self, node: str, op_type: str, rule: SemanticsRule, detail: str = "") -> None:
+        """Warn, once, that a node follows the ONNX text where onnxruntime differs.
+
+        A `detail` says what of the node meets the rule.
+        """
         if (node, rule.name) in self._warned:
             return
         self._warned.add((node, rule.name))
         warnings.warn(
-            f"{op_type} {node!r} meets the rule {rule.name}: {rule.difference} ({rule.reason});"
-            f" {rule.remedy}",
+            f"{op_type} {node!r} meets the rule {rule.name}: {rule.difference}"
+            f" ({detail and f'{detail}; '}{rule.reason}); {rule.remedy}",
             SemanticsWarning,
             stacklevel=_caller(),
         )

@@ -218,7 +218,8 @@ def _has_other_half(use: ModelNode) -> bool:
     """Whether the bins of an inverse one-sided transform are not the half of its length."""
     inverse, given = use["inverse"] and use["onesided"], _elements(use, 1)
     shape = use.shape()
-    named = _elements(use, 2) if use.input(2) is not None else np.array([use["axis"] or -2])
+    default = -2 if use["axis"] is None else use["axis"]  # an attribute before opset 20
+    named = _elements(use, 2) if use.input(2) is not None else np.array([default])
     if not inverse or given is None or named is None:
         return False
     axis = int(named[0])
@@ -406,8 +407,8 @@ DFT_HALF_SPECTRUM = SemanticsRule(
     operators=("DFT",),
     when="`inverse` and `onesided` are 1, and there are more bins than half of `dft_length` has, or"
     " fewer of an even one",
-    onnxruntime="reads bins beyond the half, too, and writes conjugates over them; the last of fewer"
-    " bins has none",
+    onnxruntime="reads bins beyond the half, too, and writes conjugates over them; the last of"
+    " fewer bins has none",
     onnx="cuts the half, or fills it with zeros, and mirrors it",
     reason="the ONNX text: a one-sided transform has the first floor(n/2) + 1 bins; its reference",
     attribute="onesided",
@@ -422,6 +423,19 @@ FUNCTION_NAMED_AS_OPERATOR = SemanticsRule(
     onnx="calls the function",
     reason="onnx.proto leaves it to runtimes which of both has priority; the function is the"
     " model's own",
+    attribute="",
+    meets=lambda use: False,  # not by nodes themselves: with_chosen_functions
+)
+
+FUNCTION_OPSET = SemanticsRule(
+    name="function-opset",
+    operators=(),
+    when="a function of the model imports an opset in which one of its operators has another schema"
+    " than in the model's opset",
+    onnxruntime="computes the operator by the model's opset",
+    onnx="computes it by the function's",
+    reason="onnx.proto asks for the same schema by both, and does not say what others mean; the"
+    " function was written with its own opset",
     attribute="",
     meets=lambda use: False,  # not by nodes themselves: with_chosen_functions
 )
@@ -442,5 +456,6 @@ SEMANTICS_RULES = (
     CAST_PACKED_INTEGERS,
     DFT_HALF_SPECTRUM,
     FUNCTION_NAMED_AS_OPERATOR,
+    FUNCTION_OPSET,
 )
 """All rules, in the order of the page."""
