@@ -1,5 +1,8 @@
 """Functions of a model that have the names of operators, or other opsets than the model."""
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import onnx
 from onnx import helper
 
@@ -49,6 +52,7 @@ def _with_chosen_opsets(model: onnx.ModelProto, semantics: Semantics) -> onnx.Mo
         (domain_of(f), f.name, f.overload): (node, opsets_of(f.opset_import))
         for f in model.functions
         for node in nodes_of_other_schema(f.node, f, {**opsets_of(f.opset_import), **opsets})
+        if _means_other(node, opsets_of(f.opset_import), opsets)
     }
     if way == "onnxruntime" and others:
         copy = onnx.ModelProto()
@@ -70,6 +74,28 @@ def _with_chosen_opsets(model: onnx.ModelProto, semantics: Semantics) -> onnx.Mo
             name = node.name or f"{node.op_type}_{node.output[0]}"
             semantics.warn(name, node.op_type, FUNCTION_OPSET, detail)
     return model
+
+
+def _means_other(node: onnx.NodeProto, own: Mapping[str, int], model: Mapping[str, int]) -> bool:
+    """Whether two opsets give an operator other inputs or attributes, and not only other types.
+
+    onnxruntime refuses what the model's opset does not have.
+    """
+    domain = domain_of(node)
+    schemas: list[Any] = [
+        schema_of(node.op_type, opsets.get(domain, 0), domain) for opsets in (own, model)
+    ]
+    forms = [schema and _form(schema) for schema in schemas]
+    return None not in forms and not schemas[1].deprecated and forms[0] != forms[1]
+
+
+def _form(schema: Any) -> Hashable:
+    """What a schema says of a node, other than types."""
+    attributes = {
+        (a.name, a.required, a.default_value.SerializeToString())
+        for a in schema.attributes.values()
+    }
+    return frozenset(attributes), len(schema.inputs), schema.min_input, len(schema.outputs)
 
 
 def _has_operator(function: onnx.FunctionProto, opset: int) -> bool:
