@@ -20,9 +20,11 @@ from compiler.frontend.graph import (
     constant,
 )
 from compiler.frontend.index_ranges import IndexRanges
+from compiler.frontend.interpreter.evaluation import operations_of
 from compiler.frontend.interpreter.extents import evaluate_extents, settled
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
+from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS, POSITIONS, infer
 from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
@@ -228,16 +230,32 @@ class Builder:
             operands, written = onnx_use(op_type, inputs, attributes, len(used))
             values = [constant("", v) if isinstance(v, np.ndarray) else v for v in operands]
             types = check_types(op_type, values, written, names, NORMALISED_OPSET)
-            self.check_folding(types, inputs)
+            self.check_folding(op_type, inputs, attributes, types)
             return True
         results = infer(op_type, inputs, attributes, len(used))
         if has_symbols(attributes.values()) or any(has_symbols(r.shape) for r in results):
             return False
         size = sum(byte_count(result.dtype, result.shape) for result in results)
-        return self.folds(size * _taps(op_type, inputs, attributes), input_bytes(inputs))
+        bytes_fit = self.folds(size * _taps(op_type, inputs, attributes), input_bytes(inputs))
+        shapes = [result.shape for result in results]
+        return bytes_fit and self._spares(_operations(op_type, inputs, attributes, shapes))
 
-    def check_folding(self, results: Sequence[TypeProto], inputs: Inputs) -> None:
-        """Raise NeedsHost for constants whose result, which has no other form, is too large."""
+    def check_folding(
+        self,
+        op_type: str,
+        inputs: Inputs,
+        attributes: Attributes,
+        results: Sequence[TypeProto],
+    ) -> None:
+        """Raise NeedsHost for constants that take too long, or whose result is too large.
+
+        They have no other form.
+        """
+        shapes = [tuple(d.dim_value or 1 for d in r.tensor_type.shape.dim) for r in results]
+        work = _operations(op_type, inputs, attributes, shapes)
+        if not self._spares(work):
+            reason = f"its {work:,} operations take too long for a constant of the model"
+            raise NeedsHost(reason, "compute it from an input, or shorten it")
         size = sum(_declared_bytes(result, inputs) for result in results)
         if not self.folds(size, input_bytes(inputs)):
             reason = f"its result of {size:,} bytes is too large for a constant of the model"
@@ -246,6 +264,10 @@ class Builder:
     def folds(self, result_bytes: int, operand_bytes: int) -> bool:
         """Whether an operator on constants becomes a constant; see `Expansion.folds`."""
         return not self.bounded or self.expansion.folds(result_bytes, operand_bytes)
+
+    def _spares(self, work: int) -> bool:
+        """Whether operations are done while a model is imported; see `Expansion.spares`."""
+        return not self.bounded or self.expansion.spares(work)
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
         """Raise Unsupported for dtypes without kernels, and for inputs that must be constants."""
@@ -259,6 +281,14 @@ class Builder:
             if value.dtype not in entry.dtypes(i) and not entry.domain:
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
                 raise NeedsHost(reason, "cast its inputs to another type")
+
+
+def _operations(
+    op_type: str, inputs: Inputs, attributes: Attributes, results: Sequence[Shape]
+) -> int:
+    """The operations of an operator on constants, where they grow faster than its tensors."""
+    arrays = [None if value is None else value.array for value in inputs]
+    return operations_of(op_type, arrays, attributes, results)
 
 
 def _taps(op_type: str, inputs: Inputs, attributes: Attributes) -> int:

@@ -15,6 +15,10 @@ SMALL_BYTES, COPY_BYTES, SPARE_BYTES = 1 << 20, 1 << 24, 1 << 28
 """Folded constants up to the first size are not counted, as shapes are computed with them; those up
 to the second may be larger than what they are made from; all others have the third in common."""
 
+SPARE_WORK, WORK_A_BYTE = 1 << 32, 64
+"""The operations that all folding may take, seconds of a core: these, and so many for each byte of
+the model's tensors."""
+
 OPERAND_GROWTH, MODEL_GROWTH = 8, 32
 """The bytes of a large folded constant to those of its operands (4-bit integers become float32),
 and of all that are folded, of which most are intermediates, to those of the model's tensors."""
@@ -48,6 +52,8 @@ class Expansion:
     """Of the model's own tensors."""
     folded_bytes: int = 0
     """Of constants that operators on constants became."""
+    folded_work: int = 0
+    """Of operations that folding took, where they grow faster than operands and results."""
     within: list[str] = field(default_factory=list[str])
 
     def count(self, what: str) -> None:
@@ -65,6 +71,13 @@ class Expansion:
                 f" sequences or calls before exporting, or set {LIMIT_VARIABLE} to a larger number"
                 " (100,000 operators take many minutes to compile)"
             )
+
+    def spares(self, work: int) -> bool:
+        """Whether folding may take so many operations, which are counted then."""
+        if self.folded_work + work > SPARE_WORK + WORK_A_BYTE * self.stored_bytes:
+            return False
+        self.folded_work += work
+        return True
 
     def folds(self, result_bytes: int, operand_bytes: int) -> bool:
         """Whether an operator on constants becomes a constant, which is counted then.

@@ -12,9 +12,17 @@ from onnx import helper, numpy_helper
 
 import compiler
 from compiler.errors import FlowloomError
-from compiler.frontend.expansion import MODEL_GROWTH, SPARE_BYTES, Expansion
+from compiler.frontend import evaluate, expansion
+from compiler.frontend.expansion import (
+    MODEL_GROWTH,
+    SPARE_BYTES,
+    SPARE_WORK,
+    WORK_A_BYTE,
+    Expansion,
+)
 from compiler.frontend.importing import import_model
 from compiler.ir import dataflow
+from compiler.program.model import DynamicModule
 
 LARGE = 10**9
 """Elements of a tensor for which no constant may be made."""
@@ -130,13 +138,13 @@ def test_a_written_range_is_that_of_the_interpreter(
 
 
 def test_the_bound_grows_with_the_model():
-    expansion = Expansion(stored_bytes=1 << 30)
+    bound = Expansion(stored_bytes=1 << 30)
     weight = 1 << 28
     folded = 0
-    while expansion.folds(weight, weight):
+    while bound.folds(weight, weight):
         folded += weight
     assert folded == SPARE_BYTES + (MODEL_GROWTH << 30)
-    assert expansion.folds(8, 8), "shapes are always computed"
+    assert bound.folds(8, 8), "shapes are always computed"
     assert not Expansion(stored_bytes=1 << 30).folds(1 << 26, 16), "a few bytes made many"
 
 
@@ -175,3 +183,72 @@ def test_a_mel_matrix_is_folded_to_a_bound():
     weights = {"n": 10_000, "l": 1_000_000, "r": 16_000, "a": np.float32(0), "b": np.float32(8_000)}
     model = model_of([node("MelWeightMatrix", "n l r a b", "large")], weights, rank=2)
     assert traced_peak(lambda: import_model(model)) < SPARE_BYTES
+
+
+_RANDOM = np.random.default_rng(0)
+LONG = {
+    "NonMaxSuppression": {
+        "a": np.array([[[0, 0, i + 1, i + 1] for i in range(40)]], np.float32),
+        "b": _RANDOM.random((1, 1, 40), np.float32),
+        "c": np.array([30]),
+        "d": np.float32([0.6]),
+    },
+    "Unique": {"a": _RANDOM.integers(0, 50, 400)},
+    "Det": {"a": _RANDOM.random((20, 20), np.float32)},
+    "MatMul": {"a": np.float32(_RANDOM.random((20, 20))), "b": np.eye(20, dtype=np.float32)},
+    "Einsum": {"a": np.float32(_RANDOM.random((20, 20))), "b": np.eye(20, dtype=np.float32)},
+}
+
+
+def _long(op_type: str) -> onnx.ModelProto:
+    """A model that adds what an operator makes of constants to its input."""
+    attributes = {"equation": "ab,cb->ca"} if op_type == "Einsum" else {}
+    weights = LONG[op_type]
+    nodes = [
+        node(op_type, " ".join(weights), "r", **attributes),
+        node("Cast", "r", "f", to=1),
+        node("Add", "f x", "y"),
+    ]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")
+    x.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto())
+    initial = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "long", [x], [y], initial)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+
+
+@pytest.mark.parametrize("op_type", LONG)
+def test_long_evaluations_stay_operators(op_type: str, monkeypatch: pytest.MonkeyPatch):
+    model, feeds = _long(op_type), {"x": np.zeros((), np.float32)}
+    evaluated: list[str] = []
+
+    def recorded(op_type: str, *args: Any) -> Any:
+        evaluated.append(op_type)
+        return evaluate_node(op_type, *args)
+
+    evaluate_node = evaluate.evaluate_node
+    monkeypatch.setattr(evaluate, "evaluate_node", recorded)
+    folded = compiler.compile(model, budget=0)
+    assert op_type in evaluated
+    evaluated.clear()
+    monkeypatch.setattr(expansion, "SPARE_WORK", 1000)
+    monkeypatch.setattr(expansion, "WORK_A_BYTE", 0)
+    bounded = compiler.compile(model, budget=0)
+    assert op_type not in evaluated
+    (expected,), (found,) = folded.run(feeds).values(), bounded.run(feeds).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_operations_share_a_bound_that_grows_with_the_model():
+    bound = Expansion(stored_bytes=1 << 20)
+    total = SPARE_WORK + (WORK_A_BYTE << 20)
+    assert bound.spares(total // 2)
+    assert bound.spares(total // 2)
+    assert not bound.spares(1)
+
+
+def test_suppression_of_many_boxes_waits_for_a_run():
+    """100,000 boxes that do not overlap are compared with each other: most of a minute."""
+    sides = np.arange(100_000, dtype=np.float32).repeat(4).reshape(1, -1, 4)
+    weights = {"a": sides, "b": sides[None, :, :, 0].reshape(1, 1, -1), "c": [100_000]}
+    model = model_of([node("NonMaxSuppression", "a b c", "large")], weights, 7, rank=2)
+    assert isinstance(compiler.compile(model, budget=0), DynamicModule)

@@ -373,7 +373,7 @@ class Specialiser:
             return CREATED[op_type](self._standard_call(node))
         if op_type != "Constant":
             types = check_types(op_type, node.inputs, node.attributes, names, node.opset)
-            self.builder.check_folding(types, node.inputs)
+            self.builder.check_folding(op_type, node.inputs, node.attributes, types)
         arrays = evaluate(op_type, node.inputs, node.attributes, node.used)
         return [Value("") if a is None else constant("", a) for a in arrays]
 

@@ -1,8 +1,8 @@
 """Operators on constants only: their result shapes depend on data, or they have no kernel."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, reduce
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,17 @@ from compiler.net.evaluation.elementwise import exact
 from compiler.net.evaluation.indexing import accumulated
 from compiler.net.evaluation.registry import Array
 from compiler.net.evaluation.rounding import converted_array, double
+from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axis_in
 from compiler.net.spec import Evaluation, Kind, OpSpec, Use
 
 ON_CONSTANTS: dict[str, Evaluation] = {}
 """The evaluation of each operator of ONNX without kernels."""
+
+Operations = Callable[[Use, Sequence[Shape]], int]
+
+_OPERATIONS: dict[str, Operations] = {}
+"""How many operations the evaluation takes, where they grow faster than its operands."""
 
 
 def is_constant_operator(op_type: str) -> bool:
@@ -26,11 +32,13 @@ def is_constant_operator(op_type: str) -> bool:
     return op_type in ON_CONSTANTS
 
 
-def on_constants(*names: str) -> Callable[[Evaluation], Evaluation]:
-    """Register the evaluation of operators of ONNX that have no kernel."""
+def on_constants(*names: str, work: Operations | None = None) -> Callable[[Evaluation], Evaluation]:
+    """Register the evaluation of operators of ONNX that have no kernel; see `Facts.work`."""
 
     def register(function: Evaluation) -> Evaluation:
         ON_CONSTANTS.update(dict.fromkeys(names, function))
+        if work is not None:
+            _OPERATIONS.update(dict.fromkeys(names, work))
         return function
 
     return register
@@ -46,6 +54,7 @@ def constant_operator(op_type: str) -> OpSpec:
         rule=_no_kernel,
         attributes=_attributes_of(op_type),
         evaluate=ON_CONSTANTS[op_type],
+        facts=Facts(work=_OPERATIONS.get(op_type)),
     )
 
 
@@ -129,7 +138,13 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
     return np.compress(condition.reshape(-1)[: x.shape[axis_in(axis, x.ndim)]], x, axis)
 
 
-@on_constants("Unique")
+def _sorting_work(node: Use, results: Sequence[Shape]) -> int:
+    """Comparisons, each of which takes a few operations; texts and rows take more."""
+    elements = prod(node.shape())
+    return 8 * elements * elements.bit_length()
+
+
+@on_constants("Unique", work=_sorting_work)
 def evaluate_unique(node: Use) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts.
 
@@ -153,7 +168,14 @@ def evaluate_unique(node: Use) -> list[Array]:
     return [values, *others][: node.outputs]
 
 
-@on_constants("NonMaxSuppression")
+def _suppression_work(node: Use, results: Sequence[Shape]) -> int:
+    """Each box of a class is compared with those that are kept, at most its limit."""
+    boxes, classes = node.shape(1)[-1], prod(node.shape(1)[:-1])
+    limit = int(node.array(2).reshape(-1)[0]) if node.has(2) and node.array(2).size else 0
+    return 16 * classes * boxes * max(0, min(limit, boxes))
+
+
+@on_constants("NonMaxSuppression", work=_suppression_work)
 def evaluate_non_max_suppression(node: Use) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
     limits = [node.array(i) if node.has(i) else None for i in (2, 3, 4)]
@@ -163,7 +185,7 @@ def evaluate_non_max_suppression(node: Use) -> Array:
     ]
 
 
-@on_constants("Det")
+@on_constants("Det", work=lambda node, results: prod(node.shape()) * node.shape()[-1])
 def evaluate_determinant(node: Use) -> Array:
     """The determinant of each matrix."""
     return converted_array(np.asarray(np.linalg.det(double(node.array(0)))), node.array(0).dtype)

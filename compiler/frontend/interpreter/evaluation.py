@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from compiler.frontend.interpreter.constants import constant_operator, is_constant_operator
-from compiler.net.attributes import Mismatch
+from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import use_of
-from compiler.net.spec import evaluate_use, known_use
+from compiler.net.spec import OpSpec, Use, evaluate_use, known_use
 
 Array = np.ndarray
 
@@ -33,14 +33,42 @@ def evaluate_node(
     `precise` all of them are float64. The use has ONNX's form or the canonical one. Raises KeyError
     for an unknown operator, and ValueError or IndexError for inputs that do not fit.
     """
-    entry = OPERATORS.get(op_type)
     try:
-        if entry is not None:
-            use = use_of(op_type, inputs, attributes, len(outputs), precise=precise)
-        else:
-            entry = constant_operator(op_type)
-            use = known_use(op_type, entry, inputs, attributes, len(outputs), precise=precise)
+        use, entry = _known(op_type, inputs, attributes, len(outputs), precise)
     except Mismatch as error:
         raise ValueError(str(error)) from error
     pairs = zip(evaluate_use(use, entry), outputs, strict=True)
     return [array if wanted else None for array, wanted in pairs]
+
+
+def operations_of(
+    op_type: str,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    results: Sequence[Shape],
+) -> int:
+    """The operations of `evaluate_node`; 0 where they grow no faster than operands and results.
+
+    The `results` of operators without kernels may be left out.
+    """
+    entry = OPERATORS.get(op_type)
+    if (constant_operator(op_type) if entry is None else entry).facts.work is None:
+        return 0
+    use, entry = _known(op_type, inputs, attributes, max(1, len(results)))
+    assert entry.facts.work is not None
+    return entry.facts.work(use, results)
+
+
+def _known(
+    op_type: str,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    outputs: int,
+    precise: bool = False,
+) -> tuple[Use, OpSpec]:
+    """The use of an operator on known inputs, and its entry."""
+    entry = OPERATORS.get(op_type)
+    if entry is not None:
+        return use_of(op_type, inputs, attributes, outputs, precise=precise), entry
+    entry = constant_operator(op_type)
+    return known_use(op_type, entry, inputs, attributes, outputs, precise=precise), entry

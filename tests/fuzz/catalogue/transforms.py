@@ -18,7 +18,7 @@ def fourier_transform(g: Grower, op: str) -> None:
     bins = g.draw.randint(2 if inverse and onesided else 1, 12)
     x = g.new(g.draw.array((2, bins, parts), "float32"))
     length = g.constant(np.array(g.draw.randint(1, 14), np.int64)) if g.draw.chance(0.5) else ""
-    flags = {"inverse": inverse, "onesided": onesided}
+    flags: dict[str, Any] = {"inverse": inverse, "onesided": onesided}
     if g.opset < 20:
         g.emit(op, [x, length], axis=1, **flags)
     else:
