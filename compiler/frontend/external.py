@@ -84,19 +84,29 @@ def _number(name: str, entries: Mapping[str, str], key: str, default: int) -> in
 def _located(name: str, location: str, folder: ModelFolder) -> str:
     """The real path of a tensor's file, which is in the model's folder."""
     path = Path(location)
-    if not location or "\0" in location or path.is_absolute() or ".." in path.parts:
+    if not location or "\0" in location:
         raise ModelError(
-            f"the data of tensor {name!r} is outside the model's folder ({location!r}): "
-            "save the model again with a relative location"
+            f"the location of the data of tensor {name!r} is {location!r}, which names no file: "
+            "export or download the model again"
         )
-    try:
-        real = os.path.realpath(folder.path / location, strict=True)
-    except OSError as error:
-        raise _missing(name, folder.path / location, str(error)) from error
+    if path.is_absolute():
+        raise ModelError(
+            f"the data of tensor {name!r} are at the absolute path {location!r}, which may be any "
+            "file: save the model again with a location relative to its folder"
+        )
+    real = os.path.realpath(folder.path / location)
+    if folder.holds(real):
+        try:
+            real = os.path.realpath(folder.path / location, strict=True)
+        except OSError as error:
+            raise _missing(name, folder.path / location, str(error)) from error
     if not folder.holds(real):
+        way, remedy = " by a symbolic link", ""
+        if ".." in path.parts:
+            way, remedy = "", ", and save the model again with its name as the location"
         raise ModelError(
             f"the data of tensor {name!r} is outside the model's folder: {location!r} leads to "
-            f"{real!r} by a symbolic link; put the file itself next to the model"
+            f"{real!r}{way}; put the file itself next to the model{remedy}"
         )
     return real
 

@@ -93,10 +93,13 @@ def test_offset_and_length(folder: Path):
         ({"offset": 4}, r"w\.bin.*24 bytes, not 24 at 4"),
         ({"offset": 2**59}, r"w\.bin"),
         ({"location": "gone.bin"}, "gone.bin"),
-        ({"location": ""}, "outside the model's folder"),
-        ({"location": "w.bin\0"}, "outside the model's folder"),
-        ({"location": "/etc/passwd"}, "outside the model's folder"),
-        ({"location": "a/../../model/w.bin"}, "outside the model's folder"),
+        ({"location": ""}, "names no file"),
+        ({"location": "w.bin\0"}, "names no file"),
+        ({"location": "/etc/passwd"}, "absolute path '/etc/passwd'"),
+        ({"location": "../w.bin"}, r"outside the model's folder: '\.\./w\.bin' leads to"),
+        ({"location": "../model2/w.bin"}, "outside the model's folder"),
+        ({"location": "a/../../w.bin"}, "outside the model's folder"),
+        ({"location": "a/../w.bin"}, "is missing"),
         ({"location": "w.bin/x"}, "w.bin/x"),
         ({"location": "x" * 5000}, "x"),
     ],
@@ -154,6 +157,18 @@ def test_symbolic_links(folder: Path):
             read(folder, external(location=location))
     with pytest.raises(ModelError, match=r"'w' is missing.*loop"):
         read(folder, external(location="loop"))
+
+
+def test_parents_that_stay_in_the_folder(folder: Path):
+    """A path is judged by the file it leads to after its links, which the system opens, too."""
+    (folder / "sub").mkdir()
+    for location in ("sub/../w.bin", "../model/w.bin", "./sub/.././w.bin"):
+        np.testing.assert_array_equal(read(folder, external(location=location)), DATA)
+    (folder.parent / "other" / "deep").mkdir(parents=True)
+    (folder.parent / "other" / "w.bin").write_bytes(DATA.tobytes())
+    (folder / "link").symlink_to("../other/deep")
+    with pytest.raises(ModelError, match=r"outside the model's folder.*other/w\.bin"):
+        read(folder, external(location="link/../w.bin"))
 
 
 def test_a_model_that_is_a_link_itself(folder: Path):

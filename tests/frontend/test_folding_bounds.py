@@ -186,23 +186,23 @@ def test_a_mel_matrix_is_folded_to_a_bound():
 
 
 _RANDOM = np.random.default_rng(0)
-LONG = {
+LONG: dict[str, dict[str, np.ndarray]] = {
     "NonMaxSuppression": {
         "a": np.array([[[0, 0, i + 1, i + 1] for i in range(40)]], np.float32),
         "b": _RANDOM.random((1, 1, 40), np.float32),
         "c": np.array([30]),
-        "d": np.float32([0.6]),
+        "d": np.array([0.6], np.float32),
     },
     "Unique": {"a": _RANDOM.integers(0, 50, 400)},
     "Det": {"a": _RANDOM.random((20, 20), np.float32)},
-    "MatMul": {"a": np.float32(_RANDOM.random((20, 20))), "b": np.eye(20, dtype=np.float32)},
-    "Einsum": {"a": np.float32(_RANDOM.random((20, 20))), "b": np.eye(20, dtype=np.float32)},
+    "MatMul": {"a": _RANDOM.random((20, 20), np.float32), "b": np.eye(20, dtype=np.float32)},
+    "Einsum": {"a": _RANDOM.random((20, 20), np.float32), "b": np.eye(20, dtype=np.float32)},
 }
 
 
 def _long(op_type: str) -> onnx.ModelProto:
     """A model that adds what an operator makes of constants to its input."""
-    attributes = {"equation": "ab,cb->ca"} if op_type == "Einsum" else {}
+    attributes: dict[str, Any] = {"equation": "ab,cb->ca"} if op_type == "Einsum" else {}
     weights = LONG[op_type]
     nodes = [
         node(op_type, " ".join(weights), "r", **attributes),

@@ -90,7 +90,7 @@ def _means_other(node: onnx.NodeProto, own: Mapping[str, int], model: Mapping[st
 
 
 def _form(schema: Any) -> Hashable:
-    """What a schema says of a node, other than types."""
+    """The attributes of a schema with their defaults, and its numbers of operands and results."""
     attributes = {
         (a.name, a.required, a.default_value.SerializeToString())
         for a in schema.attributes.values()

@@ -133,7 +133,7 @@ class Fourier:
         return Complex(self.call.one("Concat", x.real, rest.real, axis=1), imaginary)
 
     def mirrored_as_onnxruntime(self, x: Complex, length: int) -> Complex:
-        """What onnxruntime takes for all of a transform of which the first half is known."""
+        """The transform that onnxruntime makes of a first half, or of more or less than one."""
         if self.call.builder.bounded and length > LONGEST_TRANSFORM:
             reason = f"a spectrum of {length:,} points is mirrored by as many indices"
             remedy = f"compile with semantics={{{DFT_HALF_SPECTRUM.name!r}: 'onnx'}}"

@@ -409,7 +409,7 @@ DFT_HALF_SPECTRUM = SemanticsRule(
     " fewer of an even one",
     onnxruntime="reads bins beyond the half, too, and writes conjugates over them; the last of"
     " fewer bins has none",
-    onnx="cuts the half, or fills it with zeros, and mirrors it",
+    onnx="takes the half, filled with zeros where bins are missing, and mirrors it",
     reason="the ONNX text: a one-sided transform has the first floor(n/2) + 1 bins; its reference",
     attribute="onesided",
     meets=_has_other_half,
