@@ -81,8 +81,9 @@ class IndexRanges:
         start = self._of(inputs[0])
         if start is None:
             return None
-        first = start[0] + attributes.get("first", 0)
-        last = first + attributes.get("step", 1) * (attributes["count"] - 1)
+        full = complete_attributes("Positions", attributes, [()])
+        first = start[0] + full["first"]
+        last = first + full["step"] * (full["count"] - 1)
         return (first, last) if first <= last else (last, first)
 
     def _of(self, value: Value | None) -> Ends | None:

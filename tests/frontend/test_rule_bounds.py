@@ -129,7 +129,7 @@ BOUNDED = {
     "columns.py:_places": "asks the bound first",
     "fourier.py:rows": "at most LONGEST_PRIME squared, or the transform's own length",
     "fourier.py:_factored": "the transform's length",
-    "fourier.py:_onnxruntime_bins": "the transform's length, at most 4 million",
+    "fourier.py:_onnxruntime_bins": "the transform's length, at most LONGEST_TRANSFORM",
     "fourier.py:_prime": "about four times the transform's length",
     "sampling.py:rewrite_affine_grid": "one number",
     "group_query.py:_lengths": "one number",
