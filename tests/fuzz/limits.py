@@ -23,6 +23,7 @@ LIMITS = {
     "ratio must be in the range": "a share for Dropout that only training needs",
     "padding values must be non-negative": "SAME of windows shorter than their strides",
     "SafeIntOnOverflow": "adaptive RoiAlign of a region that ends before it begins",
+    r"IsPrimitiveDataType<T>": "Resize of bytes by cubics",
     "narrowing_error": "integers of Resize's antialiasing near the limits of their type",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
