@@ -86,3 +86,8 @@ def test_infinite_weights_keep_their_taps():
     y, shape = result_of(weight, np.ones((1, 1, 4, 4), np.float32), [9] * 4, [9, 9])
     assert tuple(shape[2:]) == (3, 3)
     assert np.isnan(y).all()
+
+
+def test_a_window_of_any_length_is_cropped_at_once():
+    half = 1 << 61
+    assert live_taps(4, 2 * half, 1, 1, (half, half - 1)) == range(half - 3, half + 4)

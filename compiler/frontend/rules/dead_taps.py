@@ -5,6 +5,7 @@ import numpy as np
 from compiler.frontend.graph import Inputs
 from compiler.frontend.rules.call import Call
 from compiler.graph.rewriting.weights import Array
+from compiler.tensors.extents import ceil_div
 
 
 def live_taps(
@@ -18,11 +19,19 @@ def live_taps(
     if output < 1:
         return None
     last = (output - 1) * stride
-    live = [k for k in range(kernel) if reads_image(k * dilation - pads[0], last, stride, image)]
-    if not live:
+    # Other taps are before the image at the last position, or after it at the first one: a window
+    # may be much longer than the image, so its taps are not counted.
+    lowest, end = ceil_div(pads[0] - last, dilation), ceil_div(image + pads[0], dilation)
+    near = range(max(0, lowest), min(kernel, end))
+    live = (k for k in near if reads_image(k * dilation - pads[0], last, stride, image))
+    first = next(live, None)
+    if first is None:
         return None
-    before, after = live[0] * dilation, (kernel - 1 - live[-1]) * dilation
-    return range(live[0], live[-1] + 1) if before <= pads[0] and after <= pads[1] else None
+    final = next(
+        k for k in reversed(near) if reads_image(k * dilation - pads[0], last, stride, image)
+    )
+    before, after = first * dilation, (kernel - 1 - final) * dilation
+    return range(first, final + 1) if before <= pads[0] and after <= pads[1] else None
 
 
 def reads_image(first: int, last: int, stride: int, image: int) -> bool:
