@@ -17,13 +17,14 @@ from compiler.tensors.extents import (
     Atom,
     Expression,
     Extent,
-    Monomial,
     Quotient,
     Relation,
     Undecided,
     at_hints,
+    atom_extent,
     bounds,
     symbols_of,
+    terms_of,
     value_at,
 )
 from compiler.tensors.inequalities import least
@@ -65,35 +66,35 @@ class Assumptions:
         Such a condition is that a polynomial of one symbol, or a quotient of it, is 0.
         """
         roots = [condition.extent for condition in self if condition.relation == "=="]
-        atoms = [{atom for monomial in _terms_of(root) for atom in monomial} for root in roots]
-        alone = [as_extent_of(atom) for own in atoms if len(own) == 1 for atom in own]
+        atoms = [{atom for monomial, _ in terms_of(root) for atom in monomial} for root in roots]
+        alone = [atom_extent(atom) for own in atoms if len(own) == 1 for atom in own]
         symbols = {symbol for extent in alone for symbol in symbols_of(extent)}
         return {symbol.name: symbol.hint for symbol in symbols}
 
     def narrowed(self) -> dict[Symbol, Symbol]:
         """The symbols of which bounds are assumed, with symbols of these bounds in their place."""
-        found: dict[Symbol, Symbol] = {}
+        narrower: dict[Symbol, Symbol] = {}
         for symbol, (low, high) in self._ranges.items():
             most = None if high == inf else int(high)
             if (int(low), most) != (symbol.low, symbol.high):
-                found[symbol] = replace(symbol, low=int(low), high=most)
-        return found
+                narrower[symbol] = replace(symbol, low=int(low), high=most)
+        return narrower
 
     def merged(self) -> dict[Symbol, Symbol]:
         """Symbols that are assumed to be equal to others, with those in their place."""
-        found: dict[Symbol, Symbol] = {}
+        equal: dict[Symbol, Symbol] = {}
         for condition in self:
-            match sorted(_terms_of(condition.extent).items(), key=str):
+            match sorted(terms_of(condition.extent), key=str):
                 case [((Symbol() as first,), 1 | -1 as sign), ((Symbol() as second,), other)] if (
                     condition.relation == "==" and other == -sign
                 ):
-                    kept, dropped = sorted((found.get(s, s) for s in (first, second)), key=str)
-                    if kept != dropped:
-                        found = {s: kept if t == dropped else t for s, t in found.items()}
-                        found[dropped] = kept
+                    root, alias = sorted((equal.get(s, s) for s in (first, second)), key=str)
+                    if root != alias:
+                        equal = {s: root if t == alias else t for s, t in equal.items()}
+                        equal[alias] = root
                 case _:
                     pass
-        return found
+        return equal
 
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all of them hold for these sizes, by symbol."""
@@ -123,7 +124,7 @@ class Assumptions:
         """Remember a condition in its strongest form."""
         if relation == "<=":
             extent = _tightened(extent)
-        terms = _terms_of(extent)
+        terms = dict(terms_of(extent))
         constant = terms.pop((), 0)
         key = extent - constant, relation
         if relation != "<=":
@@ -138,11 +139,11 @@ class Assumptions:
         """The range of a symbol from a bound of it, or of a quotient of it."""
         if relation == "!=":
             return
-        terms = _terms_of(extent)
+        terms = dict(terms_of(extent))
         constant = terms.pop((), 0)
         match [*terms.items()]:
             case [((Symbol() as symbol,), 1 | -1 as sign)]:
-                low, high = self._ranges.get(symbol) or bounds(as_extent_of(symbol))
+                low, high = self._ranges.get(symbol) or bounds(atom_extent(symbol))
                 if sign == -1 or relation == "==":
                     low = max(low, -constant * sign)
                 if sign == 1 or relation == "==":
@@ -157,15 +158,6 @@ class Assumptions:
                     self._narrow(_tightened(quotient.numerator - most), "<=")
             case _:
                 pass
-
-
-def as_extent_of(atom: Atom) -> Expression:
-    """An atom as an expression, whatever its bounds."""
-    return Expression(frozenset({((atom,), 1)}))
-
-
-def _terms_of(extent: Extent) -> dict[Monomial, int]:
-    return dict(extent.terms) if isinstance(extent, Expression) else {(): extent}
 
 
 @contextmanager
@@ -219,13 +211,13 @@ def _reduced(extent: Expression) -> Extent:
     for monomial, factor in extent.terms:
         term: Extent = factor // divisor
         for atom in (Counter[Atom](monomial) - positive).elements():
-            term = term * as_extent_of(atom)
+            term = term * atom_extent(atom)
         total = total + term
     return total
 
 
 def _is_positive(atom: Atom) -> bool:
-    return bounds(as_extent_of(atom))[0] > 0
+    return bounds(atom_extent(atom))[0] > 0
 
 
 def _tightened(extent: Extent) -> Extent:

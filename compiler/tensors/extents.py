@@ -60,7 +60,7 @@ class Quotient(_Compound):
         self.numerator = numerator
         self.denominator = denominator
         self.text = f"{_in_brackets(numerator)}//{_in_brackets(denominator)}"
-        self.parts = ("//", _key(_terms(numerator)), _key(_terms(denominator)))
+        self.parts = ("//", _key(terms_of(numerator)), _key(terms_of(denominator)))
 
 
 class Maximum(_Compound):
@@ -71,7 +71,7 @@ class Maximum(_Compound):
     def __init__(self, extents: "Iterable[Extent]") -> None:
         self.extents = tuple(sorted(extents, key=str))
         self.text = f"max({', '.join(map(str, self.extents))})"
-        self.parts = ("max", *(_key(_terms(extent)) for extent in self.extents))
+        self.parts = ("max", *(_key(terms_of(extent)) for extent in self.extents))
 
 
 Atom = Symbol | Quotient | Maximum
@@ -214,7 +214,7 @@ def extent_of(symbol: Symbol) -> Extent:
 def symbols_of(extent: Extent) -> set[Symbol]:
     """The symbols that an extent depends on."""
     symbols = set[Symbol]()
-    for atom in (atom for monomial, _ in _terms(extent) for atom in monomial):
+    for atom in (atom for monomial, _ in terms_of(extent) for atom in monomial):
         if isinstance(atom, Symbol):
             symbols.add(atom)
         elif isinstance(atom, Quotient):
@@ -242,7 +242,7 @@ def bounds(extent: Extent, ranges: Mapping[Symbol, Range] = NO_RANGES) -> Range:
     """
     low: float = 0
     high: float = 0
-    for monomial, factor in _terms(extent):
+    for monomial, factor in terms_of(extent):
         atoms = [_atom_bounds(atom, ranges) for atom in monomial]
         least, largest = reduce(times, atoms, (factor, factor))
         low += least
@@ -289,7 +289,13 @@ def ceil_div(extent: Extent, divisor: Extent) -> Extent:
     return _quotient(_sum((extent, divisor, -1)), divisor)
 
 
-def _terms(extent: Extent) -> Iterable[tuple[Monomial, int]]:
+def atom_extent(atom: Atom) -> Expression:
+    """An atom as an expression, whatever its bounds."""
+    return Expression(frozenset({((atom,), 1)}))
+
+
+def terms_of(extent: Extent) -> Iterable[tuple[Monomial, int]]:
+    """The monomials of an extent, each with its factor."""
     return extent.terms if isinstance(extent, Expression) else (((), index(extent)),)
 
 
@@ -311,14 +317,14 @@ def _expression(terms: Mapping[Monomial, int]) -> Extent:
 def _sum(extents: Iterable[Extent]) -> Extent:
     terms: dict[Monomial, int] = {}
     for extent in extents:
-        for monomial, factor in _terms(extent):
+        for monomial, factor in terms_of(extent):
             terms[monomial] = terms.get(monomial, 0) + factor
     return _expression(terms)
 
 
 def _multiplied(first: Extent, second: Extent) -> Extent:
     terms: dict[Monomial, int] = {}
-    for (left, factor), (right, other) in product(_terms(first), _terms(second)):
+    for (left, factor), (right, other) in product(terms_of(first), terms_of(second)):
         monomial = tuple(sorted((*left, *right), key=str)) if left and right else left or right
         terms[monomial] = terms.get(monomial, 0) + factor * other
     return _expression(terms)
@@ -337,9 +343,9 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
     less_one = _sum((denominator, -1))
     if bounds(rest)[0] >= 0 and bounds(_sum((rest, _multiplied(less_one, -1))))[1] <= 0:
         return whole
-    shared = gcd(*(factor for _, factor in (*_terms(rest), *_terms(denominator))))
+    shared = gcd(*(factor for _, factor in (*terms_of(rest), *terms_of(denominator))))
     rest, denominator = _scaled(rest, shared), _scaled(denominator, shared)
-    parts = dict(_terms(rest))
+    parts = dict(terms_of(rest))
     constant = parts.pop((), 0)
     match [*parts.items()]:
         case [((Quotient() as inner,), 1)]:  # (a // b + c) // d is (a + b * c) // (b * d)
@@ -348,7 +354,7 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
             return _sum((whole, _quotient(dividend, divisor)))
         case _:
             pass
-    if max(_terms(rest), key=_order)[1] < 0:
+    if max(terms_of(rest), key=_order)[1] < 0:
         # floor(-x / d) is -floor((x + d - 1) / d): one form for what is rounded up.
         up = _quotient(_sum((_multiplied(rest, -1), denominator, -1)), denominator)
         return _sum((whole, _multiplied(up, -1)))
@@ -361,7 +367,7 @@ def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent
     Coefficients of the rest keep their sign, for narrow bounds; its constant is at least 0.
     """
     quotient: dict[Monomial, int] = {}
-    for monomial, factor in _terms(numerator):
+    for monomial, factor in terms_of(numerator):
         rounded = abs(factor) // denominator * (-1 if factor < 0 else 1)
         quotient[monomial] = rounded if monomial else factor // denominator
     whole = _expression(quotient)
@@ -380,7 +386,7 @@ def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, 
     while True:
         divisible = [
             (monomial, number)
-            for monomial, number in _terms(rest)
+            for monomial, number in terms_of(rest)
             if number % factor == 0 and _divided(monomial, leading) is not None and number
         ]
         if not divisible:
@@ -410,12 +416,12 @@ def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
 
 def _scaled(extent: Extent, divisor: int) -> Extent:
     """An extent divided by a number that divides all its coefficients."""
-    return _expression({monomial: factor // divisor for monomial, factor in _terms(extent)})
+    return _expression({monomial: factor // divisor for monomial, factor in terms_of(extent)})
 
 
 def _single_atom(extent: Extent) -> Atom | None:
     """The atom that an extent is, if it is one."""
-    match [*_terms(extent)]:
+    match [*terms_of(extent)]:
         case [((atom,), 1)]:
             return atom
         case _:

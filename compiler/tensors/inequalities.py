@@ -12,8 +12,10 @@ from compiler.tensors.extents import (
     Maximum,
     Monomial,
     Quotient,
+    atom_extent,
     bounds,
     extent_of,
+    terms_of,
 )
 from compiler.tensors.symbols import Symbol
 
@@ -27,8 +29,8 @@ _REMAINDERS = count()
 def least(extent: Extent) -> float:
     """A lower bound of an extent.
 
-    Symbols are with_atoms by their least value and what is above that: a polynomial of that with no
-    negative coefficient is least at 0. A quotient's multiple is its numerator less the remainder.
+    Each atom is its least value and a rest: a polynomial of the rests without negative coefficients
+    is least where they are 0. A multiple of a quotient is that of its numerator less the remainder.
     """
     if not isinstance(extent, Expression):
         return extent
@@ -51,16 +53,16 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
 
 def _grows_with(extent: Extent, atom: Atom) -> bool:
     """Whether an extent is no less for a larger atom, whatever the others are."""
-    others = [(other, factor) for own, factor in _terms(extent) if atom in own for other in own]
-    return all(factor > 0 and bounds(_term((other,), 1))[0] >= 0 for other, factor in others)
+    others = [(other, factor) for own, factor in terms_of(extent) if atom in own for other in own]
+    return all(factor > 0 and bounds(atom_extent(other))[0] >= 0 for other, factor in others)
 
 
 def _above(extent: Extent) -> float:
     """The constant of the polynomial in what atoms are above their least values."""
-    lows = {atom: bounds(_term((atom,), 1))[0] for atom in _atoms(extent)}
+    lows = {atom: bounds(atom_extent(atom))[0] for atom in _atoms(extent)}
     if -inf in lows.values():
         return -inf
-    moved = with_atoms(extent, {atom: _term((atom,), 1) + int(low) for atom, low in lows.items()})
+    moved = with_atoms(extent, {atom: atom_extent(atom) + int(low) for atom, low in lows.items()})
     if not isinstance(moved, Expression):
         return moved
     constant = 0
@@ -81,7 +83,7 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
         divisor = quotient.denominator
         rest: Extent = 0
         divided: Extent = 0
-        for monomial, factor in _terms(extent):
+        for monomial, factor in terms_of(extent):
             if quotient not in monomial:
                 rest = rest + _term(monomial, factor)
             elif factor % divisor or monomial.count(quotient) > 1:
@@ -99,25 +101,21 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
         yield extent
 
 
-def _terms(extent: Extent) -> frozenset[tuple[Monomial, int]]:
-    return extent.terms if isinstance(extent, Expression) else frozenset([((), extent)])
-
-
 def _term(monomial: Monomial, factor: int) -> Extent:
     return Expression(frozenset([(monomial, factor)])) if monomial else factor
 
 
 def _atoms(extent: Extent) -> list[Atom]:
-    return sorted({atom for monomial, _ in _terms(extent) for atom in monomial}, key=str)
+    return sorted({atom for monomial, _ in terms_of(extent) for atom in monomial}, key=str)
 
 
 def with_atoms(extent: Extent, by: dict[Atom, Extent]) -> Extent:
     """An extent with others in the places of some of its atoms."""
     total: Extent = 0
-    for monomial, factor in _terms(extent):
+    for monomial, factor in terms_of(extent):
         value: Extent = factor
         for atom in monomial:
-            value = value * by.get(atom, _term((atom,), 1))
+            value = value * by.get(atom, atom_extent(atom))
         total = total + value
     return total
 

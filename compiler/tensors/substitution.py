@@ -12,6 +12,7 @@ from compiler.tensors.extents import (
     Maximum,
     Quotient,
     at_hints,
+    atom_extent,
     maximum,
 )
 from compiler.tensors.symbols import Symbol
@@ -75,7 +76,7 @@ def substituted(extent: Extent, values: Mapping[Symbol, Extent]) -> Extent:
         for atom in monomial:
             match atom:
                 case Symbol():
-                    term = term * (values[atom] if atom in values else symbol_extent(atom))
+                    term = term * (values[atom] if atom in values else atom_extent(atom))
                 case Quotient():
                     numerator = substituted(atom.numerator, values)
                     term = term * (numerator // substituted(atom.denominator, values))
@@ -83,11 +84,6 @@ def substituted(extent: Extent, values: Mapping[Symbol, Extent]) -> Extent:
                     term = term * maximum(*(substituted(other, values) for other in atom.extents))
         total = total + term
     return total
-
-
-def symbol_extent(symbol: Symbol) -> Expression:
-    """A symbol as an expression."""
-    return Expression(frozenset({((symbol,), 1)}))
 
 
 def substituted_shape(shape: Iterable[Extent], values: Mapping[Symbol, Extent]) -> tuple[int, ...]:

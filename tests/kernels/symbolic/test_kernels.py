@@ -25,8 +25,8 @@ from compiler.kernels.sizes import sized
 from compiler.kernels.tir.footprint import sized_footprint, task_buffers
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.schedule.kernels import KernelSpec, Launch, Operand
-from compiler.tensors.extents import symbols_of
-from compiler.tensors.substitution import substituted, symbol_extent
+from compiler.tensors.extents import atom_extent, symbols_of
+from compiler.tensors.substitution import substituted
 from tests.kernels.symbolic.cases import (
     CASES,
     LENGTH,
@@ -80,7 +80,7 @@ def test_all_accesses_are_proved_to_be_inside_for_all_sizes(name: str):
 @pytest.mark.parametrize("hint", [2, 8, 33, 300])
 @pytest.mark.parametrize("name", ["attention of one text", "rows and an epilogue", "softmax"])
 def test_any_example_sizes_give_a_kernel_for_all_sizes(name: str, hint: int):
-    symbols = {symbol: symbol_extent(replace(symbol, hint=hint)) for symbol in CASES[name].symbols}
+    symbols = {symbol: atom_extent(replace(symbol, hint=hint)) for symbol in CASES[name].symbols}
     case = CASES[name].mapped(lambda extent: substituted(extent, symbols))
     spec = build_cpu_kernel(case, TARGET)
     assert spec.containment == "proved", spec.footprint.undecided
@@ -191,7 +191,7 @@ def test_sizes_and_bounds_of_symbols_are_part_of_a_groups_content():
     (symbol,) = case.symbols
     hashes = {case.content_hash()}
     for changed in (replace(symbol, high=400), replace(symbol, hint=60)):
-        values = {symbol: symbol_extent(changed)}
+        values = {symbol: atom_extent(changed)}
         hashes.add(case.mapped(lambda n, v=values: substituted(n, v)).content_hash())
     assert len(hashes) == 3
 
