@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from compiler.net.operators import OPERATORS
-from compiler.net.operators.canonical import canonical_use
+from compiler.net.operators.canonical import canonical_use, complete_attributes
 from compiler.net.spec import Array, KnownTensor, OperatorInput, Use
 from compiler.tensors.dtypes import numpy_element
 from compiler.tensors.extents import Undecided, truncated
@@ -33,6 +33,8 @@ def evaluate_extents(
     Raises Undecided for one that is not computed on extents.
     """
     use = canonical_use(op_type, inputs, attributes, outputs)
+    shapes = [None if value is None else value.shape for value in use.inputs]
+    full = complete_attributes(op_type, use.attributes, shapes)
     arrays = [value.array for value in use.inputs if value is not None and value.array is not None]
     function = _ELEMENTWISE.get(op_type)
     if function is not None:
@@ -45,9 +47,9 @@ def evaluate_extents(
             raise Undecided("a size is cast to a type that extents do not have")
         return [arrays[0]]
     if op_type == "Mod":
-        return [_each(_remainder if attributes.get("fmod") else arithmetic.mod, arrays)]
+        return [_each(_remainder if full["fmod"] else arithmetic.mod, arrays)]
     if op_type in _FOLDS:
-        return [_reduced(_FOLDS[op_type], arrays[0], attributes)]
+        return [_reduced(_FOLDS[op_type], arrays[0], full)]
     spec = OPERATORS[op_type]
     moved = [
         i for i, value in enumerate(use.inputs) if value is not None and holds_extents(value.array)
@@ -90,13 +92,13 @@ def _reduced(
     function: Callable[[Any, Any], Any], array: Array, attributes: Mapping[str, Any]
 ) -> Array:
     """A reduction along axes, kept as axes of one element unless said otherwise."""
-    axes = tuple(attributes.get("axes") or range(array.ndim))
+    axes = tuple(attributes["axes"])
     kept = [axis for axis in range(array.ndim) if axis not in axes]
     moved = array.transpose(*kept, *axes).reshape(*[array.shape[axis] for axis in kept], -1)
     result = np.empty(moved.shape[:-1], object)
     for index in np.ndindex(*result.shape):
         result[index] = reduce(function, map(_number, moved[index]))
-    if attributes.get("keepdims", 1):
+    if attributes["keepdims"]:
         return np.asarray(result).reshape(
             [1 if i in axes else n for i, n in enumerate(array.shape)]
         )
