@@ -20,8 +20,10 @@ from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import lowered
 from compiler.ir import dataflow
 from compiler.ir.flatten import extents_of, schedule_of
+from compiler.ir.groups import symbols_of_type
 from compiler.ir.types import shape_of
 from compiler.ir.uses import operator_use
+from compiler.kernels.group import takes_symbols
 from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
 from compiler.net.operators import OPERATORS
 from compiler.passes.pipeline import without_pass
@@ -64,6 +66,15 @@ class SymbolicBuild:
         )
 
 
+def _check_operators(module: ModuleOp) -> None:
+    """Raise Undecided for an operator without kernels for all sizes, before any kernel is built."""
+    for op in module.walk():
+        if isinstance(op, dataflow.OperatorOp) and not takes_symbols(op.type_name):
+            types = [value.type for value in (*op.operands, *op.results)]
+            if any(symbols_of_type(type) for type in types):
+                raise Undecided(f"{op.type_name} '{op.node_name}' needs sizes as numbers")
+
+
 def _assume_short_sums(module: ModuleOp) -> None:
     """Assume that the terms of sums are few enough for the accumulators that kernels have.
 
@@ -101,6 +112,7 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     unmeasured = replace(settings, tuner=None, budget=0.0)
     imported = lowered(graph, settings.compared_contractions[0])
     packer = WeightPacker(imported.weights, settings.jobs)
+    _check_operators(imported.module)
     _assume_short_sums(imported.module)
     try:
         ready = prepared(imported.module, packer, unmeasured)

@@ -20,6 +20,7 @@ from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
+from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
@@ -220,6 +221,15 @@ def extents_in(value: Any) -> Iterator[Expression]:
     elif isinstance(value, list | tuple):
         for part in cast(Iterable[Any], value):
             yield from extents_in(part)
+
+
+def takes_symbols(operator: str) -> bool:
+    """Whether a CPU's kernels of an operator may have extents that depend on symbols.
+
+    Of contractions two have such a template; kernels that are written by hand have numbers.
+    """
+    by_hand = KINDS.get(operator) in (Kind.CONTRACTION, Kind.OPAQUE)
+    return operator in ("MatMul", "Gemm") or not by_hand
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

@@ -14,8 +14,7 @@ from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
 from compiler.errors import KernelError
-from compiler.kernels.group import Group
-from compiler.net.operators import KINDS, Kind
+from compiler.kernels.group import Group, takes_symbols
 from compiler.tensors.extents import (
     DECIDING,
     Atom,
@@ -32,9 +31,6 @@ from compiler.tensors.extents import (
 )
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol
-
-TAKING_SYMBOLS = ("MatMul", "Gemm")
-"""The contractions whose kernels take symbols; no kernel that is written by hand does."""
 
 _SYMBOLS: dict[Var, Symbol] = {}
 """The symbol of each variable that stands for one."""
@@ -265,9 +261,8 @@ def for_all_sizes(group: Group) -> Generator[None]:
     So is what has no form for symbols yet: a caller may build kernels for sizes instead.
     """
     for operator in group.operators:
-        if KINDS.get(operator.type) in (Kind.CONTRACTION, Kind.OPAQUE):
-            if operator.type not in TAKING_SYMBOLS:
-                raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
+        if not takes_symbols(operator.type):
+            raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
     token = DECIDING.set(None)
     try:
         yield

@@ -1,6 +1,5 @@
 """Specialisation of segments: to constants, to numpy for a few small tensors, or to a module."""
 
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +7,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import onnx
 
 from compiler.artifact.manifest import with_sha256
@@ -19,7 +17,14 @@ from compiler.backends.gpu.sharing import DeviceShare
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
-from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
+from compiler.errors import (
+    FlowloomError,
+    KernelError,
+    ModelError,
+    ScheduleError,
+    ShapeError,
+    UnsupportedOperatorError,
+)
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
@@ -40,6 +45,7 @@ from compiler.program.folding import FoldedGraph, folded
 from compiler.program.host import host_obstacle
 from compiler.program.interpreted import InterpretedGraph, is_small
 from compiler.program.padded import BucketModule, PaddedSegment, PaddingPool
+from compiler.program.request import InputArrays, SegmentRequest
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
@@ -65,59 +71,8 @@ RESIDENT_BACKENDS = ("cuda", "emu")
 LONGEST_REASON = 200
 """Characters of the reason why a segment is not compiled for all sizes."""
 
-MOST_SHOWN = 6
-"""The most inputs of a segment that messages list."""
-
 ALONE = "leave the dimension out of the buckets, or pad its inputs and mask them in the model"
 """The remedy where padding would change a result."""
-
-InputArrays = Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRequest:
-    """A segment, its inputs, and the inputs on whose contents it depends."""
-
-    source: SegmentSource
-    inputs: InputArrays
-    known: frozenset[str]
-
-    def with_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> "SegmentRequest":
-        """The request for inputs of other shapes, with unknown contents."""
-        inputs = {
-            name: np.broadcast_to(np.zeros((), array.dtype), shapes[name])
-            for name, array in self.inputs.items()
-        }
-        return replace(self, inputs=inputs)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the inputs."""
-        return {name: array.shape for name, array in self.inputs.items()}
-
-    @property
-    def contents_key(self) -> tuple[str, bytes]:
-        """Its identity among all requests for one model whose inputs may have other shapes."""
-        contents = (self.inputs[name].tobytes() for name in sorted(self.known))
-        return self.source.name, b"|".join(contents)
-
-    @property
-    def digest(self) -> str:
-        """Its identity among all requests for one model."""
-        hasher = hashlib.sha256()
-        for node in self.source.nodes.values():
-            hasher.update(node.SerializeToString(deterministic=True))
-        for name, array in self.inputs.items():
-            content = array.tobytes() if name in self.known else b""
-            hasher.update(f"{name} {array.dtype.name} {array.shape} ".encode() + content)
-        hasher.update(" ".join(self.source.writes).encode())
-        return hasher.hexdigest()
-
-    def __str__(self) -> str:
-        types = [f"{name} {a.dtype.name}{list(a.shape)}" for name, a in self.inputs.items()]
-        if (more := len(types) - MOST_SHOWN) > 1:
-            types[MOST_SHOWN:] = [f"{more} more"]
-        return f"{self.source.name} for {', '.join(types) or 'no inputs'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,28 +177,40 @@ class SegmentCompiler:
         axes = symbolic_axes(request.shapes, self.buckets.axes)
         try:
             segment = self._compiled_for_all(request, axes)
+            if segment is None:
+                return None
+            sizes = segment.sizes_of(request.shapes)
+            if sizes is None:
+                raise Undecided("its first sizes do not meet what was assumed of them")
         except Exception as reason:  # whatever it is: compiled for one size, it is met again
             self._symbolic.fixed.add(key)
-            _LOG.warning(
-                "%s is compiled for each size alone: %s", request.source.name, _first_line(reason)
-            )
-            _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
-            return None
-        if segment is None:
+            self._log_alone(request.source.name, reason)
             return None
         self._symbolic.compiled[key].append(segment)
-        sizes = segment.sizes_of(request.shapes)
-        assert sizes is not None, "the sizes that it was compiled at do not meet its conditions"
         return self._at_sizes(request, segment, sizes)
 
     def _at_sizes(
         self, request: SegmentRequest, segment: SymbolicSegment, sizes: Sizes
-    ) -> StaticSegment:
-        """The segment at some sizes; its module is one of the modules, to be saved."""
-        static = segment.at(sizes)
+    ) -> StaticSegment | None:
+        """The segment at some sizes; None if its kernels or its schedule are not for them.
+
+        Its module is one of the modules, to be saved.
+        """
+        try:
+            static = segment.at(sizes)
+        except (KernelError, ScheduleError) as reason:
+            self._log_alone(str(request), reason)
+            return None
         assert isinstance(static.runner, Module)
-        self.modules[request.digest] = static.runner
+        digest = request.digest
+        self.modules[digest] = static.runner
+        self._symbolic.instances[digest] = segment
         return static
+
+    def _log_alone(self, what: str, reason: Exception) -> None:
+        """Say that a segment is compiled for each size alone, or for some, and why."""
+        _LOG.warning("%s is compiled for each size alone: %s", what, _first_line(reason))
+        _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
 
     def _compiled_for_all(
         self, request: SegmentRequest, axes: Mapping[str, Shape]
@@ -266,7 +233,7 @@ class SegmentCompiler:
                 if symbols := assumptions.merged() or assumptions.narrowed():
                     axes = with_symbols(axes, symbols)  # kernels are chosen by bounds, too
                     continue
-                built = build_symbolic(folding.graph, self.settings)
+                built = build_symbolic(folding.graph, self._symbolic_settings(request))
             if pinned := assumptions.pinned():
                 raise Undecided(f"{', '.join(pinned)} is taken as a number")
             built = replace(built, weights=self._weights.shared(built.weights))
@@ -280,6 +247,12 @@ class SegmentCompiler:
             )
             return SymbolicSegment(axes, assumptions, folding.outputs, built, self.options)
         return None
+
+    def _symbolic_settings(self, request: SegmentRequest) -> Settings:
+        """The settings of a build for all sizes, whose IR is dumped to a folder of its segment."""
+        dump = self.settings.dump_ir
+        folder = None if dump is None else Path(dump) / f"{request.source.name}-sizes"
+        return replace(self.settings, dump_ir=folder)
 
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
@@ -417,6 +390,12 @@ class SegmentCompiler:
             for digest, module in [*self.modules.items()]:
                 if module is used:
                     del self.modules[digest]
+                    self._symbolic.instances.pop(digest, None)
+
+    @property
+    def compilations(self) -> int:
+        """The compilations so far: one for all sizes counts once, however many it has had."""
+        return len(self.modules) - len(self._symbolic.instances) + len(self._symbolic.segments)
 
     @property
     def memory(self) -> MemoryReport:
@@ -427,7 +406,9 @@ class SegmentCompiler:
         arena = max(arenas) if self._shares_arenas else sum(arenas)
         arena += sum(report.buffers for report in reports)
         between = 0 if self._resident is None else self._resident.pool.nbytes
-        code = sum(report.code for report in reports)
+        instances = self._symbolic.instances
+        code = sum(m.memory.code for digest, m in self.modules.items() if digest not in instances)
+        code += sum(segment.code.nbytes for segment in self._symbolic.segments)
         return MemoryReport(sum(arrays.values()), arena + between, code)
 
     def close(self) -> None:

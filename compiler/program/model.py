@@ -202,7 +202,7 @@ class DynamicModule:
 
         It describes the runs so far.
         """
-        lines = [f"{self.target}, {counted(len(self.compiler.modules), 'compiled segment')}"]
+        lines = [f"{self.target}, {counted(self.compiler.compilations, 'compiled segment')}"]
         lines += [f"  {label} runs on the host: {why}" for label, why in self.on_host.items()]
         return "\n".join(lines)
 
@@ -225,7 +225,7 @@ class DynamicModule:
                 "outputs": tensor_lines(self.outputs),
                 "segments": "\n".join(
                     [
-                        f"{len(self.compiler.modules)} compiled",
+                        f"{self.compiler.compilations} compiled",
                         *(f"{name}: {time:.1f} s" for name, time in seconds.items()),
                     ]
                 ),

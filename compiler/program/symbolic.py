@@ -133,9 +133,18 @@ def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]
 
 @dataclass
 class SymbolicSegments:
-    """The segments compiled for all sizes, and ones that cannot be, by known contents."""
+    """The segments compiled for all sizes, and ones that cannot be, by known contents.
+
+    `instances` are those of which a module is for some sizes, by the digest of its request.
+    """
 
     compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
         default_factory=lambda: defaultdict(list)
     )
     fixed: set[tuple[str, bytes]] = field(default_factory=set[tuple[str, bytes]])
+    instances: dict[str, SymbolicSegment] = field(default_factory=dict[str, SymbolicSegment])
+
+    @property
+    def segments(self) -> list[SymbolicSegment]:
+        """The segments compiled for all sizes."""
+        return [segment for own in self.compiled.values() for segment in own]

@@ -12,6 +12,7 @@ import pytest
 from compiler.backends import memory
 from compiler.backends.base import backend
 from compiler.backends.cpu import features
+from compiler.backends.cpu.build import SharedCode
 from compiler.backends.cpu.driver import BACKEND, usable_threads
 from compiler.backends.cpu.elf import read_symbols
 from compiler.errors import ArgumentError, DeviceError, KernelError, ScheduleError, ShapeError
@@ -83,6 +84,11 @@ def test_one_function_defined_twice_is_an_error() -> None:
     twin = replace(own, name="twin", code=own.code + bytes(8))
     with pytest.raises(KernelError, match="both define 'mix4_1'"):
         BACKEND.load(chain(), kernels() | {"twin": twin}, WEIGHTS)
+
+
+def test_shared_code_without_a_kernel_is_an_error() -> None:
+    with pytest.raises(KernelError, match="the code shared by executables has no 'mix"):
+        BACKEND.load(chain(), kernels(), WEIGHTS, code=SharedCode(()))
 
 
 def test_arguments_beyond_the_task_are_an_error() -> None:

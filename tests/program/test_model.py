@@ -12,8 +12,8 @@ from onnx.numpy_helper import from_array
 import compiler
 from compiler.artifact.module import Module
 from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
-from compiler.program.compiling import SegmentRequest
 from compiler.program.model import DynamicModule
+from compiler.program.request import SegmentRequest
 from compiler.program.segment import SegmentSource
 from compiler.schedule.symbolic import EXTENTS
 from tests.program.checks import HEADER, check, compiled, model_of, reference

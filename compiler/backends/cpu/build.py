@@ -70,6 +70,11 @@ class SharedCode:
         return SharedCode, (self._kernels,)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the kernels' objects."""
+        return sum(len(kernel.code) for kernel in self._kernels)
+
+    @property
     def program(self) -> CpuProgram:
         """The linked code; raises KernelError or DeviceError if it cannot run here."""
         with self._lock:

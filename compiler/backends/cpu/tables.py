@@ -106,7 +106,9 @@ class LaunchRows:
             return
         for launch, views in _launches(task, self.kernels):
             blocks = launch.grid[0]
-            address = self.addresses[launch.symbol]
+            address = self.addresses.get(launch.symbol)
+            if address is None:
+                raise KernelError(f"the code shared by executables has no '{launch.symbol}'")
             self.launches.append((address, len(self.slots), blocks, 0, 0, 0, 0, 0))
             self._arguments(views)
 

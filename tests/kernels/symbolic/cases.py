@@ -1,21 +1,19 @@
 """Groups with symbols as a BERT and others have them, and what they compute, by numpy."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from benchmarks.dynamic.symbolic_kernels import Sizes, group, node
 from compiler.backends.memory import Array
 from compiler.frontend.interpreter.evaluation import evaluate_node
-from compiler.kernels.group import Group, Node, TensorInfo
+from compiler.kernels.group import Group
 from compiler.schedule.kernels import KernelSpec
 from compiler.tensors.extents import extent_of
 from compiler.tensors.symbols import Symbol
 from tests.kernels.harness import Order, run_kernel, whole
 
 F, INDEX, BOOL = "float32", "int64", "bool"
-Sizes = Mapping[str, int]
-Shaped = tuple[str, tuple[int, ...]]
 
 ROWS, LENGTH = (extent_of(Symbol(f"s{i}", 2, None, hint)) for i, hint in enumerate((64, 50)))
 """Two sizes, with examples that are not alike."""
@@ -24,24 +22,6 @@ SIZES: Sequence[Sizes] = tuple(
     {"s0": rows, "s1": length} for rows, length in ((2, 3), (3, 50), (17, 16), (5, 37), (2, 128))
 )
 """The sizes at which kernels are run."""
-
-
-def node(type: str, inputs: Sequence[int], output: int, **attributes: Any) -> Node:
-    """An operator of one result."""
-    return Node(type, attributes, tuple(inputs), (output,))
-
-
-def group(
-    name: str,
-    reads: Sequence[Shaped],
-    operators: Sequence[Node],
-    values: Sequence[Shaped],
-    weights: Sequence[int] = (),
-) -> Group:
-    """A group whose only result is that of its last operator."""
-    infos = tuple(TensorInfo(*shaped) for shaped in (*reads, *values))
-    flags = tuple(i in weights for i in range(len(reads)))
-    return Group(name, infos, len(reads), flags, {}, tuple(operators), operators[-1].outputs)
 
 
 def attention(batch: int, rows: int, keys: int) -> Group:

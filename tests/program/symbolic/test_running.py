@@ -11,8 +11,10 @@ import onnx
 import pytest
 
 import compiler
-from compiler.errors import FlowloomError
+from compiler.errors import FlowloomError, KernelError
 from compiler.program.model import DynamicModule
+from compiler.program.static import StaticSegment
+from compiler.program.symbolic import SymbolicSegment
 from tests.fuzz.case import Case
 from tests.fuzz.compare import compared, judges
 from tests.fuzz.graphs import random_graph
@@ -159,3 +161,39 @@ def test_an_export_is_compiled_once(name: str, caplog: pytest.LogCaptureFixture)
                 feeds[value.name] = words.astype(value.dtype)
             check(module, model, feeds)
     assert messages(caplog) == ["all"]
+
+
+def test_sizes_that_a_schedule_is_not_for_are_compiled_alone(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, model = compiled(LAYER), model_of(LAYER)
+    check(module, model, {"x": tensor(3, 20, 8)})
+
+    def refused(segment: SymbolicSegment, sizes: Sizes) -> StaticSegment:
+        raise KernelError(f"no kernel for {sizes}")
+
+    monkeypatch.setattr(SymbolicSegment, "at", refused)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, LOGGER):
+        check(module, model, {"x": tensor(3, 30, 8)})
+    refusal, compilation = messages(caplog)
+    assert "is compiled for each size alone: no kernel for" in refusal
+    assert "compiled g.0 for x float32[3, 30, 8] in" in compilation
+
+
+def test_a_compilation_counts_once_whatever_sizes_it_had() -> None:
+    module = compiled(LAYER, threads=1)
+    module.run({"x": tensor(3, 20, 8)})
+    memory, summary = module.memory, module.summary()
+    assert memory.code
+    for n in (30, 40):
+        module.run({"x": tensor(3, n, 8)})
+    assert module.memory.code == memory.code
+    assert module.summary() == summary
+    assert "1 compiled segment" in summary
+
+
+def test_the_ir_of_a_segment_for_all_sizes_has_a_folder(tmp_path: Path) -> None:
+    module = compiled(LAYER, dump_ir=tmp_path)
+    module.run({"x": tensor(3, 20, 8)})
+    assert "(batch" in "".join(path.read_text() for path in (tmp_path / "g.0-sizes").glob("*.mlir"))
