@@ -16,6 +16,7 @@ from tests.kernels.gpu.mutation_cases import FAMILIES
 from tests.kernels.gpu.ptx import ptx_of, read_before_the_wait
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.harness import single
+from tests.tools import needs_nvrtc
 
 TARGET = parse_gpu("cuda:sm_90:tf32")
 WAIT = "ACQBULK"
@@ -84,6 +85,7 @@ def constant_inputs(group: Group) -> set[int]:
     return {number for number, is_weight in enumerate(group.weights) if is_weight}
 
 
+@needs_nvrtc
 @pytest.mark.parametrize("name", PREFETCHING)
 def test_weights_alone_are_read_before_the_wait(name: str):
     case = FAMILIES[name][0]()
