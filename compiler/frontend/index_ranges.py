@@ -19,7 +19,6 @@ from compiler.tensors.substitution import has_symbols
 Ends = tuple[int, int]
 """The least and the largest element; extents perhaps."""
 
-_MOVING = ("Expand", "Slice", "Split", "Tile", "Transpose")
 _INTEGERS = ("int32", "int64")
 
 
@@ -65,8 +64,8 @@ class IndexRanges:
         operands = [self._of(value) for value in inputs]
         if not operands or operands[0] is None:
             return None
-        kind = OPERATORS[op_type].kind
-        if kind is Kind.VIEW or op_type in _MOVING:
+        spec = OPERATORS[op_type]
+        if spec.kind is Kind.VIEW or spec.picks:
             return operands[0]
         if op_type == "Cast":
             return operands[0] if ONNX_DTYPES.get(attributes["to"]) in _INTEGERS else None

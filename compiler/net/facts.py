@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from compiler.net.spec import Shape, Use
@@ -43,6 +43,9 @@ class Facts:
 
     `neutral` is, for each operand of two, the number that leaves the other as it is, with the sign
     of the zero that keeps -0; None if there is none.
+
+    `on_extents` computes one element from those of the operands where they are extents, or
+    truths of extents: exact integers, which do not wrap. A reduction folds its operand by it.
     """
 
     flops: "int | Callable[[Use], int]" = 1
@@ -60,6 +63,7 @@ class Facts:
     commutative: bool = False
     idempotent: bool = False
     involution: bool = False
+    on_extents: Callable[..., Any] | None = None
 
     @property
     def is_small(self) -> bool:

@@ -14,8 +14,6 @@ LEAST = 3
 TABLES = {
     "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
     "frontend/rules/first_opsets.py": (2, "how opsets before 7 differ: no entry has such a form"),
-    "frontend/index_ranges.py": (1, "what moves the elements of one operand and adds no others"),
-    "frontend/interpreter/extents.py": (2, "the exact function of each on sizes"),
     "frontend/padding/graphs.py": (1, "padding goes with symbolic shapes"),
     "frontend/padding/indexing.py": (1, "padding goes with symbolic shapes"),
     "frontend/padding/movement.py": (1, "padding goes with symbolic shapes"),

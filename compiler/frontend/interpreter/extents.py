@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from compiler.net.operators import OPERATORS
+from compiler.net.operators import OPERATORS, Kind
 from compiler.net.operators.canonical import canonical_use, complete_attributes
 from compiler.net.spec import Array, KnownTensor, OperatorInput, Use
 from compiler.tensors.dtypes import numpy_element
@@ -36,9 +36,11 @@ def evaluate_extents(
     shapes = [None if value is None else value.shape for value in use.inputs]
     full = complete_attributes(op_type, use.attributes, shapes)
     arrays = [value.array for value in use.inputs if value is not None and value.array is not None]
-    function = _ELEMENTWISE.get(op_type)
+    spec = OPERATORS[op_type]
+    function = spec.facts.on_extents
     if function is not None:
-        return [_each(function, arrays)]
+        reduces = spec.kind is Kind.REDUCTION
+        return [_reduced(function, arrays[0], full) if reduces else _each(function, arrays)]
     if op_type == "Cast":
         dtype = str(numpy_element(attributes["to"]))
         if dtype == "bool":
@@ -48,9 +50,6 @@ def evaluate_extents(
         return [arrays[0]]
     if op_type == "Mod":
         return [_each(_remainder if full["fmod"] else arithmetic.mod, arrays)]
-    if op_type in _FOLDS:
-        return [_reduced(_FOLDS[op_type], arrays[0], full)]
-    spec = OPERATORS[op_type]
     moved = [
         i for i, value in enumerate(use.inputs) if value is not None and holds_extents(value.array)
     ]
@@ -108,60 +107,3 @@ def _reduced(
 def _remainder(dividend: Any, divisor: Any) -> Any:
     """The rest of a division that is rounded towards zero."""
     return dividend - truncated(dividend, divisor) * divisor
-
-
-def _sign(extent: Any) -> int:
-    return int(extent > 0) - int(extent < 0)
-
-
-def _absolute(extent: Any) -> Any:
-    return extent if extent >= 0 else -extent
-
-
-def _both(first: Any, second: Any) -> Any:
-    return first and second
-
-
-def _either(first: Any, second: Any) -> Any:
-    return first or second
-
-
-def _largest(*extents: Any) -> Any:
-    return max(extents)
-
-
-def _smallest(*extents: Any) -> Any:
-    return min(extents)
-
-
-def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
-    return then if condition else otherwise
-
-
-_ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
-    "Abs": _absolute,
-    "Add": arithmetic.add,
-    "And": _both,
-    "Div": truncated,
-    "Equal": arithmetic.eq,
-    "Greater": arithmetic.gt,
-    "GreaterOrEqual": arithmetic.ge,
-    "Less": arithmetic.lt,
-    "LessOrEqual": arithmetic.le,
-    "Max": _largest,
-    "Min": _smallest,
-    "Mul": arithmetic.mul,
-    "Neg": arithmetic.neg,
-    "Not": arithmetic.not_,
-    "Or": _either,
-    "Sign": _sign,
-    "Sub": arithmetic.sub,
-    "Where": _chosen,
-}
-
-_FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "ReduceMax": _largest,
-    "ReduceMin": _smallest,
-    "ReduceProd": arithmetic.mul,
-    "ReduceSum": arithmetic.add,
-}

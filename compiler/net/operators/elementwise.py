@@ -1,7 +1,9 @@
 """Operators that compute one element from the same element of each input."""
 
+import operator as arithmetic
 from collections.abc import Sequence
 from math import inf
+from typing import Any
 
 from compiler.net.attributes import Mismatch, Shape, flag, integer, number, one_each, one_of
 from compiler.net.facts import EVERYTHING, REPEATED, Facts, NumberRange, always_within
@@ -30,6 +32,7 @@ from compiler.tensors.dtypes import (
     WIDE,
     WITHOUT_BFLOAT16,
 )
+from compiler.tensors.extents import truncated
 from compiler.tensors.row_major import unit_free
 
 ONNX_DTYPES = {number: name for number, name in ELEMENTS.items() if name in ELEMENT_BYTES}
@@ -152,6 +155,40 @@ def _product_interval(operands: Sequence[NumberRange]) -> NumberRange:
     return min(products), max(products)
 
 
+def largest(*extents: Any) -> Any:
+    """The largest of some extents."""
+    return max(extents)
+
+
+def smallest(*extents: Any) -> Any:
+    """The smallest of some extents."""
+    return min(extents)
+
+
+def _absolute(extent: Any) -> Any:
+    return extent if extent >= 0 else -extent
+
+
+def _sign(extent: Any) -> int:
+    return int(extent > 0) - int(extent < 0)
+
+
+def _both(first: bool, second: bool) -> bool:
+    return first and second
+
+
+def _either(first: bool, second: bool) -> bool:
+    return first or second
+
+
+def _unlike(first: bool, second: bool) -> bool:
+    return first is not second
+
+
+def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
+    return then if condition else otherwise
+
+
 _DIVISION, _COSTLY, _DEAR = 4, 12, 16
 """Operations of a division or the machine's own functions; of those that take a polynomial; and of
 those that take several."""
@@ -170,17 +207,23 @@ ELEMENTWISE: dict[str, OpSpec] = {
     **_unary("HardSwish Log Sqrt", FLOATS, Facts(flops=_DIVISION)),
     **_unary("Softsign", FLOATS, Facts(flops=_DIVISION, interval=always_within(-1.0, 1.0))),
     **_unary("Ceil Floor Round", FLOATS, Facts(idempotent=True, steps=True)),
-    **_unary("Abs", NUMBERS, Facts(exact=True, idempotent=True)),
+    **_unary("Abs", NUMBERS, Facts(exact=True, idempotent=True, on_extents=_absolute)),
     **_unary(
-        "Sign", NUMBERS, Facts(interval=always_within(-1.0, 1.0), idempotent=True, steps=True)
+        "Sign",
+        NUMBERS,
+        Facts(interval=always_within(-1.0, 1.0), idempotent=True, steps=True, on_extents=_sign),
     ),
-    **_unary("Neg", SIGNED | FLOATS, Facts(exact=True, involution=True)),
+    **_unary(
+        "Neg",
+        SIGNED | FLOATS,
+        Facts(exact=True, involution=True, on_extents=arithmetic.neg),
+    ),
     **_unary(
         "Relu",
         SIGNED | FLOATS,
         Facts(exact=True, idempotent=True, keeps_codes=True, interval=_relu_interval),
     ),
-    **_unary("Not", BOOL, Facts(involution=True)),
+    **_unary("Not", BOOL, Facts(involution=True, on_extents=arithmetic.not_)),
     **_unary("BitwiseNot", INTEGERS, Facts(involution=True)),
     **_unary("Celu", frozenset({"float32"}), Facts(flops=_COSTLY), alpha=1.0),
     **_unary("Elu", FLOATS, Facts(flops=_COSTLY), alpha=1.0),
@@ -195,23 +238,47 @@ ELEMENTWISE: dict[str, OpSpec] = {
         "Add",
         "T T -> T",
         NUMBERS,
-        Facts(commutative=True, neutral=(-0.0, -0.0), interval=_sum_interval),
+        Facts(
+            commutative=True,
+            neutral=(-0.0, -0.0),
+            interval=_sum_interval,
+            on_extents=arithmetic.add,
+        ),
     ),
     **_binary(
-        "Sub", "T T -> T", NUMBERS, Facts(neutral=(None, 0.0), interval=_difference_interval)
+        "Sub",
+        "T T -> T",
+        NUMBERS,
+        Facts(neutral=(None, 0.0), interval=_difference_interval, on_extents=arithmetic.sub),
     ),
     **_binary(
         "Mul",
         "T T -> T",
         NUMBERS,
-        Facts(commutative=True, neutral=(1.0, 1.0), interval=_product_interval),
+        Facts(
+            commutative=True,
+            neutral=(1.0, 1.0),
+            interval=_product_interval,
+            on_extents=arithmetic.mul,
+        ),
     ),
-    **_binary("Div", "T T -> T", NUMBERS, Facts(flops=_DIVISION, neutral=(None, 1.0))),
-    **_binary("Max Min", "T* -> T", NUMBERS, Facts(commutative=True, exact=True)),
+    **_binary(
+        "Div",
+        "T T -> T",
+        NUMBERS,
+        Facts(flops=_DIVISION, neutral=(None, 1.0), on_extents=truncated),
+    ),
+    **_binary("Max", "T* -> T", NUMBERS, Facts(commutative=True, exact=True, on_extents=largest)),
+    **_binary("Min", "T* -> T", NUMBERS, Facts(commutative=True, exact=True, on_extents=smallest)),
     **_binary("BitwiseAnd BitwiseOr BitwiseXor", "T T -> T", INTEGERS, Facts(commutative=True)),
-    **_binary("Equal", "T T -> bool", ALL, Facts(commutative=True)),
-    **_binary("Greater GreaterOrEqual Less LessOrEqual", "T T -> bool", NUMBERS),
-    **_binary("And Or Xor", "T T -> bool", BOOL, Facts(commutative=True)),
+    **_binary("Equal", "T T -> bool", ALL, Facts(commutative=True, on_extents=arithmetic.eq)),
+    **_binary("Greater", "T T -> bool", NUMBERS, Facts(on_extents=arithmetic.gt)),
+    **_binary("GreaterOrEqual", "T T -> bool", NUMBERS, Facts(on_extents=arithmetic.ge)),
+    **_binary("Less", "T T -> bool", NUMBERS, Facts(on_extents=arithmetic.lt)),
+    **_binary("LessOrEqual", "T T -> bool", NUMBERS, Facts(on_extents=arithmetic.le)),
+    **_binary("And", "T T -> bool", BOOL, Facts(commutative=True, on_extents=_both)),
+    **_binary("Or", "T T -> bool", BOOL, Facts(commutative=True, on_extents=_either)),
+    **_binary("Xor", "T T -> bool", BOOL, Facts(commutative=True, on_extents=_unlike)),
     "BatchNormalization": operator(
         Kind.ELEMENTWISE,
         "T S S V V -> T V? V?",
@@ -285,6 +352,12 @@ ELEMENTWISE: dict[str, OpSpec] = {
         T=FLOATS | {"int32", "int64"},
         E=NUMBERS,
     ),
-    "Where": operator(Kind.ELEMENTWISE, "bool T T -> T", _together, facts=Facts(exact=True), T=ALL),
+    "Where": operator(
+        Kind.ELEMENTWISE,
+        "bool T T -> T",
+        _together,
+        facts=Facts(exact=True, on_extents=_chosen),
+        T=ALL,
+    ),
 }
 """The entries of this family, by operator."""

@@ -1,6 +1,9 @@
 """Operators that reduce axes, or normalise along one."""
 
+import operator as arithmetic
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 from compiler.net.attributes import (
     LAST_AXIS,
@@ -13,6 +16,7 @@ from compiler.net.attributes import (
     flag,
 )
 from compiler.net.facts import Facts, always_within
+from compiler.net.operators.elementwise import largest, smallest
 from compiler.net.operators.shapes import axes_in, axis_in, listed
 from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import BOOL, FLOATS, NUMBERS, WIDE
@@ -74,7 +78,11 @@ def _mean_variance(use: Use) -> list[Shape]:
 
 
 def _reductions(
-    names: str, dtypes: frozenset[str], flops: int = 1, through_floats: bool = False
+    names: str,
+    dtypes: frozenset[str],
+    flops: int = 1,
+    through_floats: bool = False,
+    on_extents: Callable[..., Any] | None = None,
 ) -> dict[str, OpSpec]:
     entry = operator(
         Kind.REDUCTION,
@@ -88,20 +96,30 @@ def _reductions(
             {"keepdims": flag(1), "noop_with_empty_axes": flag(0)},
             _axes_as_operand,
         ),
-        facts=Facts(flops=flops, wide=True, reduces=_listed_axes, through_floats=through_floats),
+        facts=Facts(
+            flops=flops,
+            wide=True,
+            reduces=_listed_axes,
+            through_floats=through_floats,
+            on_extents=on_extents,
+        ),
         T=dtypes,
     )
     return dict.fromkeys(names.split(), entry)
 
 
+_EXTREMES = WIDE | BOOL | {"int8", "uint8"}
 _ARG = {"axis": axis_attribute(0), "keepdims": flag(1), "select_last_index": flag(0)}
 _AXIS = {"axis": LAST_AXIS}
 
 LISTED_REDUCTIONS: dict[str, OpSpec] = {
-    **_reductions("ReduceL1 ReduceProd ReduceSum ReduceSumSquare", WIDE),
+    **_reductions("ReduceL1 ReduceSumSquare", WIDE),
+    **_reductions("ReduceProd", WIDE, on_extents=arithmetic.mul),
+    **_reductions("ReduceSum", WIDE, on_extents=arithmetic.add),
     **_reductions("ReduceLogSum ReduceLogSumExp ReduceMean", WIDE, through_floats=True),
     **_reductions("ReduceL2", WIDE, flops=8, through_floats=True),
-    **_reductions("ReduceMax ReduceMin", WIDE | BOOL | {"int8", "uint8"}),
+    **_reductions("ReduceMax", _EXTREMES, on_extents=largest),
+    **_reductions("ReduceMin", _EXTREMES, on_extents=smallest),
 }
 """The reductions over axes that an attribute lists, an operand in ONNX since opset 18."""
 
