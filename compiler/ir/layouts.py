@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.kept import kept
+from compiler.tensors.exact import divides
 
 Tensor = TensorType[Attribute]
 
@@ -86,8 +87,8 @@ def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
 
 
 def can_block(shape: tuple[int, ...], block: int) -> bool:
-    """Whether a shape can be channel-blocked: its channels fill whole blocks."""
-    return block > 1 and len(shape) >= 3 and prod(shape) > 0 and shape[1] % block == 0
+    """Whether a shape can be channel-blocked: its channels fill whole blocks, for all sizes."""
+    return block > 1 and len(shape) >= 3 and prod(shape) > 0 and divides(block, shape[1])
 
 
 def verify_layout(type: Attribute) -> None:

@@ -223,10 +223,10 @@ def extents_in(value: Any) -> Iterator[Expression]:
             yield from extents_in(part)
 
 
-def takes_symbols(operator: str) -> bool:
-    """Whether a CPU's kernels of an operator may have extents that depend on symbols.
+def takes_symbols(operator: str, gpu: bool) -> bool:
+    """Whether kernels of an operator, on a CPU or a GPU, may have extents that depend on symbols.
 
-    Of contractions two have such a template; kernels that are written by hand have numbers.
+    Of contractions two have such a template on CPUs; kernels written by hand have numbers.
     """
     by_hand = KINDS.get(operator) in (Kind.CONTRACTION, Kind.OPAQUE)
     return operator in ("MatMul", "Gemm") or not by_hand

@@ -235,6 +235,11 @@ def is_number(extent: Any) -> bool:
     return isinstance(extent, int)
 
 
+def is_sum(extent: Any) -> bool:
+    """Whether an extent over symbols has several terms."""
+    return isinstance(extent, Expression) and len(extent.terms) > 1
+
+
 def at_hint(extent: Any) -> int:
     """The number that an extent is for the example sizes, for costs alone."""
     return extent if isinstance(extent, int) else at_hints(extent)
@@ -255,13 +260,14 @@ _NO_FORM = (ArithmeticError, AssertionError, RuntimeError, TypeError, Undecided,
 
 
 @contextmanager
-def for_all_sizes(group: Group) -> Generator[None]:
+def for_all_sizes(group: Group, gpu: bool = False) -> Generator[None]:
     """Assume nothing about sizes, and raise KernelError for what is only so for some.
 
-    So is what has no form for symbols yet: a caller may build kernels for sizes instead.
+    So is what has no form for symbols yet, on a CPU or a `gpu`: a caller may build kernels for
+    sizes instead.
     """
     for operator in group.operators:
-        if not takes_symbols(operator.type):
+        if not takes_symbols(operator.type, gpu):
             raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
     token = DECIDING.set(None)
     try:

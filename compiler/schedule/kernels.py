@@ -60,6 +60,9 @@ LARGEST_COUNT = 2**31 - 2**20
 """Elements of the largest tensor, and bytes of the largest workspace, of a kernel with symbols: its
 indices have 32 bits, and tiles may reach past the end."""
 
+LARGEST_SIDE = 65535
+"""Most blocks of a grid along each axis but the first: CUDA's limit."""
+
 Containment = Literal["proved", "tested", "declared"]
 """How it is known that a kernel touches nothing but its task's tensors: see docs/safety.md."""
 
@@ -117,6 +120,11 @@ class KernelSpec:
     footprint: Footprint = DECLARED
     symbols: tuple[Symbol, ...] = ()
 
+    @property
+    def example(self) -> "KernelSpec":
+        """The kernel for the example sizes."""
+        return self.at({own.name: own.hint for own in self.symbols}) if self.symbols else self
+
     def at(self, sizes: Mapping[str, int]) -> "KernelSpec":
         """The kernel for sizes by symbol: with the same code, and no symbols.
 
@@ -138,8 +146,8 @@ class KernelSpec:
             return replace(own, shape=tuple(map(number, own.shape)))
 
         def launch(own: Launch) -> Launch:
-            blocks, *rest = own.grid
-            return replace(own, grid=(number(blocks), *rest))
+            x, y, z = map(number, own.grid)
+            return replace(own, grid=(x, y, z))
 
         reads, writes = tuple(map(operand, self.reads)), tuple(map(operand, self.writes))
         workspaces = tuple(map(number, self.workspaces))
@@ -150,9 +158,16 @@ class KernelSpec:
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}, and counts up"
                 f" to {LARGEST_COUNT}: run it on smaller inputs"
             )
+        launches = tuple(map(launch, self.launches))
+        if any(size > LARGEST_SIDE for own in launches for size in own.grid[1:]):
+            raise KernelError(
+                f"the kernel {self.name} needs more than {LARGEST_SIDE} blocks along an axis for"
+                f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}: run it on"
+                " smaller inputs"
+            )
         return replace(
             self,
-            launches=tuple(map(launch, self.launches)),
+            launches=launches,
             workspaces=workspaces,
             reads=reads,
             writes=writes,

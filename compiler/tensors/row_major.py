@@ -12,11 +12,12 @@ def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     )
 
 
-def unflatten_index(position: Any, shape: Sequence[int]) -> list[Any]:
-    """The index at a row-major position."""
+def unflatten_index(position: Any, shape: Sequence[int], inside: bool = False) -> list[Any]:
+    """The index at a row-major position; `inside` leaves out that the outermost one ends."""
     indices: list[Any] = []
-    for extent in reversed(shape):
-        indices.append(position % extent if extent != 1 else 0)
+    for axis, extent in reversed([*enumerate(shape)]):
+        ends = extent != 1 and not (inside and axis == 0)
+        indices.append(position % extent if ends else 0 if extent == 1 else position)
         position = position // extent
     return indices[::-1]
 

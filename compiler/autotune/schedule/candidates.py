@@ -173,5 +173,5 @@ def annotate(
             op.workspaces = ArrayAttr(map(int64, _workspaces(op, kernel)))
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
             if device is not None:
-                slots = resource_demand(task_demand(kernel, 1.0, device), device)[0]
+                slots = resource_demand(task_demand(kernel.example, 1.0, device), device)[0]
                 op.share = IntegerAttr(round(1000 * slots), i64)

@@ -11,6 +11,7 @@ from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import for_all_sizes, hinted, sized
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
@@ -68,14 +69,15 @@ def kernel_spec(
         language=language,
         code=code,
         launches=kernel.launches,
-        packings=kernel.packings or ("",) * group.inputs,
+        packings=(kernel.packings or ("",) * group.inputs) + ("",) * bool(group.symbols),
         workspaces=kernel.workspaces,
         flops=kernel.flops,
-        traffic_bytes=group.traffic_bytes,
+        traffic_bytes=hinted(group).traffic_bytes,
         serial_ns=kernel.serial_ns,
         estimated_ns=kernel.estimated_ns,
         source=source,
         footprint=kernel.footprint,
+        symbols=group.symbols,
     )
 
 
@@ -104,7 +106,18 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
 
 
 def generate(group: Group, target: GpuTarget) -> KernelSource:
-    """The CUDA text and the launches of a group."""
+    """The CUDA text and the launches of a group.
+
+    Those of a group with symbols are for all sizes; raises KernelError where there are none.
+    """
+    if not group.symbols:
+        return _generated(group, target)
+    with for_all_sizes(group, gpu=True):
+        return _generated(sized(group), target)
+
+
+def _generated(group: Group, target: GpuTarget) -> KernelSource:
+    """The text of a group, whose extents over symbols are sizes."""
     if all(info.elements == 0 for info in group.writes):
         return KernelSource(f'extern "C" __global__ void {group.name}() {{}}\n')
     return best(group, target).emit()

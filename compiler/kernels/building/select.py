@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.judges import estimated_timing
+from compiler.errors import KernelError
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.cpu.templates import TEMPLATES as CPU_TEMPLATES
@@ -27,6 +28,7 @@ from compiler.kernels.database.fields import (
 from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
 from compiler.kernels.gpu.ranges.groups import with_folded_results, without_ranges
 from compiler.kernels.gpu.ranges.kernels import extra_launches, extra_us, with_ranges
+from compiler.kernels.gpu.templates import SIZED_TEMPLATES
 from compiler.kernels.gpu.templates import TEMPLATES as GPU_TEMPLATES
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
@@ -82,10 +84,18 @@ class TemplateSet:
     templates: tuple[AnyTemplate, ...]
     compiler: Callable[[], str]
     database: Callable[[Any], str]
+    sized: tuple[AnyTemplate, ...]
+    """Those that take groups with symbols."""
+
+    def of(self, group: Group) -> tuple[AnyTemplate, ...]:
+        """The templates that a group may have."""
+        return self.sized if group.symbols else self.templates
 
 
-CPU_SET = TemplateSet(CPU_TEMPLATES, llvm_version, database_name)
-GPU_SET = TemplateSet(GPU_TEMPLATES, nvrtc_version, lambda target: target.architecture)
+CPU_SET = TemplateSet(CPU_TEMPLATES, llvm_version, database_name, CPU_TEMPLATES)
+GPU_SET = TemplateSet(
+    GPU_TEMPLATES, nvrtc_version, lambda target: target.architecture, SIZED_TEMPLATES
+)
 
 
 def templates_of(target: Target) -> TemplateSet:
@@ -343,7 +353,8 @@ def best(group: Group, target: Target) -> Selection:
 @lru_cache(REMEMBERED)
 def _best(same: Same[Group], target: Target, known: Same[Mapping[str, Entry]]) -> Selection:
     """The fastest kernel of a group by the entries that are `known`."""
-    group, (*special, generic) = same.value, templates_of(target).templates
+    group = same.value
+    *special, generic = templates_of(target).of(group)
     of_each = (best_of(candidates_of(template, group, target)) for template in special)
     candidate = best_of(filter(None, of_each)) or next(candidates_of(generic, group, target))
     return Selection(candidate, *candidate.choose())
@@ -371,6 +382,8 @@ def candidates_of(template: AnyTemplate, group: Group, target: Target) -> Iterat
     """A template's candidates for a group: one for each problem."""
     whole = _requantised(Same(group))
     own = _without_ranges(Same(whole), _folds(template)) if target.is_gpu else whole
+    if group.symbols and (own is not whole or whole.symbols != group.symbols):
+        raise KernelError("no symbolic kernel: its results have ranges, or it is quantised")
     for problem in template.match(own, target):
         yield Candidate(template, own, problem, target, None if own is whole else whole)
 

@@ -7,6 +7,7 @@ from tvm.ir import Call
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.gpu.untyped import UntypedSchedule, tvm_ffi
+from compiler.kernels.sizes import at_hint, extent_from, is_long
 from compiler.kernels.tir.access import loop_extent, variables_in
 
 MANY_BRANCHES, FEW_ELEMENTS = 8, 8
@@ -17,8 +18,9 @@ def without_divergence(
     schedule: UntypedSchedule, block: SBlockRV, loops: list[LoopRV]
 ) -> list[LoopRV]:
     """The loops of an elementwise block, the last one first where its elements branch."""
-    long = [i for i, loop in enumerate(loops) if loop_extent(schedule, loop) > 1]
-    if len(long) < 2 or not _branches(schedule, block, loop_extent(schedule, loops[long[-1]])):
+    extents = [loop_extent(schedule, loop) for loop in loops]
+    long = [i for i, extent in enumerate(extents) if is_long(extent)]
+    if len(long) < 2 or not _branches(schedule, block, at_hint(extents[long[-1]])):
         return loops
     last = loops[long[-1]]
     order = [last, *loops[: long[-1]], *loops[long[-1] + 1 :]]
@@ -29,7 +31,7 @@ def without_divergence(
 def _branches(schedule: UntypedSchedule, block: SBlockRV, extent: int) -> bool:
     """Whether the place along the last axis decides between many branches."""
     node = schedule.get(block)
-    axis = [v.var for v in node.iter_vars if int(v.dom.extent) > 1][-1]
+    axis = [v.var for v in node.iter_vars if is_long(extent_from(v.dom.extent))][-1]
     conditions: list[Any] = []
 
     def visit(call: Call) -> None:

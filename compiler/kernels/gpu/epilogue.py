@@ -13,7 +13,7 @@ from typing import Any
 from tvm.ir import PointerType, PrimType, TensorLoad, Var
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, Stmt
-from tvm.tirx.stmt import DeclBuffer
+from tvm.tirx.stmt import Bind, DeclBuffer
 
 from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
@@ -24,13 +24,17 @@ from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_t
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.same import Same
+from compiler.kernels.sizes import expression, variable_of
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.kernels.tir.sized_launches import recombined_quotients, with_plain_divisions
 from compiler.net.operators.contractions import MATMULS
+from compiler.schedule.kernels import LARGEST_COUNT
 from compiler.target.target import GpuTarget
 from compiler.tensors.row_major import unflatten_index
+from compiler.tensors.symbols import Symbol
 
 _PASSES = [
     s_tir.transform.StmtSimplify(),
@@ -173,7 +177,7 @@ def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], valu
     columns = 1 if len(matmul.right) > 1 else 0
     lead = context.shape[: len(context.shape) - columns]
     if matmul.shared:
-        at = unflatten_index(row, lead)
+        at = unflatten_index(row, lead, inside=bool(context.symbols))
     else:
         at = [*unflatten_index(z, matmul.batch), row][: len(lead)]
     at = [*at, column][: len(context.shape)]
@@ -214,8 +218,11 @@ def _parts(
     element for each column.
     """
     analyzer, indices = Analyzer(), _indices(place, extents, block)
+    for symbol in group.symbols:
+        least, most = symbol.low, symbol.high or LARGEST_COUNT
+        analyzer.bind(variable_of(symbol), ir.Range.from_min_extent(least, most - least + 1))
     for scalar, extent in zip(place, extents, strict=True):
-        analyzer.bind(scalar, ir.Range(0, extent))
+        analyzer.bind(scalar, ir.Range(0, expression(extent)))
     part_of = _of_the_size(context, group, extents, block)
 
     def visit(access: Any) -> None:
@@ -305,12 +312,21 @@ def device_function(
         Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
     ]
     declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
+    if context.symbols:
+        declared = [*runtime_sizes(context.symbols), *declared]
+        statement = with_plain_divisions(recombined_quotients(statement))
     function = tirx.PrimFunc([*pointers, *scalars], tirx.SeqStmt([*declared, statement]))
     text = device_text(name, function, target, exact)
     numbers = [context.buffers.index(buffer) for buffer in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
     own = tuple(parts.get(b, Part.ANY) for b in used)
     return StoreFunction(name, text, tuple(numbers), types, own)
+
+
+def runtime_sizes(symbols: Sequence[Symbol]) -> list[Stmt]:
+    """The statements that give a device function of `with_runtime_sizes` the values of symbols."""
+    reads = (tirx.call_pure_extern("int32", "runtime_size", i) for i in range(len(symbols)))
+    return [Bind(variable_of(own), read) for own, read in zip(symbols, reads, strict=True)]
 
 
 def device_text(name: str, function: PrimFunc, target: GpuTarget, exact: bool = False) -> str:

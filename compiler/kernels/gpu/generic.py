@@ -15,6 +15,7 @@ from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
+from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum
 from compiler.kernels.tir.access import axis_values, divisor_below, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
 from compiler.net.operators import KINDS, Kind
@@ -88,8 +89,13 @@ def writes_result(schedule: UntypedSchedule, block: SBlockRV) -> bool:
 
 
 def extents(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> list[int]:
-    """The constant extents of loops."""
+    """The extents of loops."""
     return [loop_extent(schedule, loop) for loop in loops]
+
+
+def iterations(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> int:
+    """The iterations of nested loops, for the example sizes: for costs."""
+    return prod(map(at_hint, extents(schedule, loops)))
 
 
 def spatial_loops(schedule: UntypedSchedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
@@ -121,7 +127,8 @@ def divide(schedule: UntypedSchedule, block: SBlockRV) -> bool:
     The parts and their order depend on the shapes alone.
     """
     spatial, reduced = spatial_loops(schedule, block)
-    parts = parts_of(prod(extents(schedule, spatial)), prod(extents(schedule, reduced)))
+    length = prod(extents(schedule, reduced))
+    parts = parts_of(iterations(schedule, spatial), length) if is_number(length) else 1
     if parts == 1:
         return False
     for other in root_blocks(schedule):
@@ -182,7 +189,7 @@ def _kept_axes(
         kept = extents(schedule, spatial_loops(schedule, block)[0])
         if len(kept) == len(shape) and all(k in (1, n) for k, n in zip(kept, shape, strict=True)):
             rows = [i for i, (k, n) in enumerate(zip(kept, shape, strict=True)) if k == n]
-        elif [n for n in kept if n > 1] == [n for n in shape if n > 1]:
+        elif [n for n in kept if is_long(n)] == [n for n in shape if is_long(n)]:
             rows = list(range(len(shape)))
         else:
             return None
@@ -198,8 +205,8 @@ def _schedule_rows(
     loops = spatial_loops(schedule, sink)[0]
     outer = [loops[i] for i in rows]
     inner = [loop for i, loop in enumerate(loops) if i not in rows]
-    count = prod(extents(schedule, outer))
-    length = max(prod(extents(schedule, spatial_loops(schedule, block)[1])) for block in reductions)
+    count = iterations(schedule, outer)
+    length = max(iterations(schedule, spatial_loops(schedule, block)[1]) for block in reductions)
     if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
         _rows_by_thread(schedule, reductions, sink)
     else:
@@ -215,6 +222,20 @@ def row_threads(length: int, count: int) -> int:
     return WARP if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
 
 
+def fused_loops(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> LoopRV:
+    """Adjacent loops as one; of several the extents of all but the first divide its index.
+
+    TVM fails to divide by a sum, such as n + 1: a loop of that extent comes first.
+    """
+    if len(loops) == 1:
+        return loops[0]
+    first = [loop for loop in loops if is_sum(loop_extent(schedule, loop))]
+    if first and loops[0] not in first:
+        loops = [*first, *(loop for loop in loops if loop not in first)]
+        schedule.reorder(*loops)
+    return schedule.fuse(*loops)
+
+
 def _bind_rows(
     schedule: UntypedSchedule, rows: Sequence[LoopRV], columns: Sequence[LoopRV], threads: int
 ) -> LoopRV:
@@ -227,17 +248,18 @@ def _bind_rows(
     left = (
         1
         if threads > WARP
-        else min(ROWS_THREADS // threads, prod(extents(schedule, rows)) // LEAST_BLOCKS)
+        else min(ROWS_THREADS // threads, iterations(schedule, rows) // LEAST_BLOCKS)
     )
     for i in reversed(range(len(rows))):
-        part = divisor_below(loop_extent(schedule, rows[i]), left)
+        extent = loop_extent(schedule, rows[i])
+        part = divisor_below(extent, left) if is_number(extent) else 1
         if part > 1:
             outer[i], own = schedule.split(rows[i], [None, part])
             inner.insert(0, own)
             left //= part
     if len(outer) + len(inner) + len(columns) > 1:
         schedule.reorder(*outer, *inner, *columns)
-    block = schedule.fuse(*outer)
+    block = fused_loops(schedule, outer)
     schedule.bind(block, "blockIdx.x")
     if not inner:
         return block
@@ -298,8 +320,8 @@ def bind_elements(schedule: UntypedSchedule, block: SBlockRV, several: bool = Fa
         loops = [schedule.add_unit_loop(first[0] if first else block)]
     if several:
         loops = without_divergence(schedule, block, loops)
-    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-    elements = loop_extent(schedule, fused)
+    fused = fused_loops(schedule, loops)
+    elements = at_hint(loop_extent(schedule, fused))
     items = items_of(elements) if several else 1
     threads = element_threads(elements)
     factors = [None, items, threads] if items > 1 else [None, threads]
@@ -342,7 +364,7 @@ def separate(schedule: UntypedSchedule) -> UntypedSchedule:
 
 def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:
     spatial, reduced = spatial_loops(schedule, block)
-    count, length = prod(extents(schedule, spatial)), prod(extents(schedule, reduced))
+    count, length = iterations(schedule, spatial), iterations(schedule, reduced)
     if count >= SERIAL_ROWS or length <= SERIAL_LENGTH:
         single = len(schedule.get(block).writes) == 1
         copy = schedule.cache_write(block, 0, "local") if single else None

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import tvm
+from tvm.ir import PointerType, Var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
@@ -18,7 +19,9 @@ from compiler.kernels.gpu.untyped import (
     tirx,
     tvm_ffi,
 )
+from compiler.kernels.sizes import extent_from, symbol_of, tensor_extents, variable_of
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
+from compiler.kernels.tir.sized_launches import SizesOperand, with_plain_divisions
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -45,7 +48,7 @@ LOWERING_PASSES = [
     s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
     s_tir.transform.ConvertBlocksToOpaque(),
     s_tir.transform.LiftThreadBinding(),
-    s_tir.transform.CompactBufferAllocation(),
+    COMPACT := s_tir.transform.CompactBufferAllocation(),
     s_tir.transform.UnifyThreadBinding(),
     s_tir.transform.LowerMatchBuffer(),
     s_tir.transform.StmtSimplify(),
@@ -61,7 +64,7 @@ LOWERING_PASSES = [
     tirx.transform.StmtSimplify(),
     tirx.transform.RemoveNoOp(),
     s_tir.transform.RewriteUnsafeSelect(),
-    tirx.transform.CommonSubexprElim(),
+    SHARE := tirx.transform.CommonSubexprElim(),
     tirx.transform.VerifyMemory(),
     tirx.transform.AnnotateEntryFunc(),
     s_tir.transform.ThreadSync("shared"),
@@ -73,13 +76,21 @@ LOWERING_PASSES = [
 ]
 """The rest of TVM's pipeline, up to where its own host calling convention begins."""
 
+SIZED_PASSES = [
+    s_tir.transform.CompactBufferAllocation(False) if step is COMPACT else step
+    for step in LOWERING_PASSES
+    if step is not SHARE
+]
+"""The same for kernels with symbols: buffers of a tile have its size even where a tensor may be
+smaller, and the host has no variable for what grids of several launches have in common."""
+
 
 @dataclass(frozen=True)
 class DeviceCode:
     """Device functions with their launches, whose `args` index the PrimFunc's parameters.
 
-    Buffers at the root that several launches share follow the parameters; `scratch` are their
-    bytes.
+    Buffers at the root that several launches share follow the parameters, and the operand of sizes
+    among them; `scratch` are their bytes. Grids and these may be extents.
     """
 
     module: UntypedModule
@@ -102,28 +113,48 @@ def device_target(target: GpuTarget) -> Any:
     )
 
 
-def split_device(function: PrimFunc, name: str, target: GpuTarget) -> DeviceCode:
-    """Lower a scheduled PrimFunc; its kernels are called `name_0`, `name_1`, ..."""
+def split_device(
+    function: PrimFunc, name: str, target: GpuTarget, sizes: SizesOperand | None = None
+) -> DeviceCode:
+    """Lower a scheduled PrimFunc; its kernels are called `name_0`, `name_1`, ...
+
+    Those of a function over symbols read them from the operand of `sizes`.
+    """
     module = IRModule({name: function.with_attr("global_symbol", name)})
     module = tirx.transform.BindTarget(device_target(target).with_host(tvm.target.Target("c")))(
         module
     )
     module = Sequential(REDUCTION_PASSES)(module)
     _check_reductions(module[name])
-    module = Sequential(LOWERING_PASSES)(module)
+    module = Sequential(LOWERING_PASSES if sizes is None else SIZED_PASSES)(module)
     host = [
         f for f in module.functions.values() if int(f.attrs.get("calling_conv", 0)) != DEVICE_CALL
     ]
     if len(host) != 1:
         raise KernelError(f"the kernel {name} was lowered to {len(host)} host functions")
-    launches, scratch = _read_host(host[0])
+    launches, scratch = _read_host(host[0], sizes)
     functions: dict[str, PrimFunc] = {}
     renamed: list[Launch] = []
     for i, launch in enumerate(launches):
         symbol = f"{name}_{i}"
-        functions[symbol] = module[launch.symbol].with_attr("global_symbol", symbol)
+        own = module[launch.symbol].with_attr("global_symbol", symbol)
+        functions[symbol] = own if sizes is None else _reading_sizes(own, sizes)
         renamed.append(replace(launch, symbol=symbol))
     return DeviceCode(IRModule(functions), tuple(renamed), scratch)
+
+
+def _reading_sizes(function: PrimFunc, sizes: SizesOperand) -> PrimFunc:
+    """A device function that reads its symbols from memory, which TVM has as parameters."""
+    passed = [own for own in function.params if isinstance(own.ty, PointerType)]
+    by_name = {symbol.name: variable_of(symbol) for symbol in sizes.symbols}
+    numbers = {own: by_name[own.name] for own in function.params if own not in passed}
+    if numbers:
+        function = function.specialize(numbers)
+    body = with_plain_divisions(function.body)
+    if numbers:
+        pointer, reads = sizes.read()
+        passed, body = [*passed, pointer], tirx.SeqStmt([*reads, body])
+    return tirx.PrimFunc(passed, body, function.ret_type, function.attrs)
 
 
 def _check_reductions(function: PrimFunc) -> None:
@@ -156,17 +187,15 @@ def _is_partial(buffer: Any) -> bool:
     return buffer.scope() == "local" and buffer.name.startswith(PARTIAL)
 
 
-def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
+def _read_host(host: PrimFunc, sizes: SizesOperand | None) -> tuple[list[Launch], tuple[int, ...]]:
     """The launches of a host function, and the bytes of the buffers that it allocates."""
     aliases: dict[Any, Any] = {}
     scratch: dict[Any, int] = {}
     calls: list[Any] = []
 
     def allocation(statement: AllocBuffer) -> None:
-        scratch[statement.buffer] = (
-            prod(int(n) for n in statement.buffer.shape)
-            * ELEMENT_BYTES[str(statement.buffer.dtype)]
-        )
+        elements = prod(tensor_extents(statement.buffer))
+        scratch[statement.buffer] = elements * ELEMENT_BYTES[str(statement.buffer.dtype)]
 
     def declaration(statement: DeclBuffer) -> None:
         aliases[statement.buffer] = _base(statement.data)
@@ -177,11 +206,13 @@ def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
 
     visitors = [(AllocBuffer, allocation), (DeclBuffer, declaration), (tvm.ir.Call, call)]
     tvm_ffi.structural_walk(host.body, visitors, order="pre")
-    numbers: dict[Any, int] = {p: i for i, p in enumerate(host.params)}
-    numbers |= {buffer: len(host.params) + i for i, buffer in enumerate(scratch)}
+    buffers = [own for own in host.params if symbol_of(own) is None]
+    if sizes is not None:
+        buffers.insert(sizes.number, sizes)
+    numbers: dict[Any, int] = {own: i for i, own in enumerate([*buffers, *scratch])}
     for alias, source in aliases.items():
         numbers.setdefault(alias, numbers[source])
-    return [_launch(c, numbers) for c in calls], tuple(scratch.values())
+    return [_launch(c, numbers, sizes) for c in calls], tuple(scratch.values())
 
 
 def _base(data: Any) -> Any:
@@ -189,11 +220,14 @@ def _base(data: Any) -> Any:
     return data.args[0] if isinstance(data, tvm.ir.Call) else data
 
 
-def _launch(call: Any, numbers: Mapping[Any, int]) -> Launch:
+def _launch(call: Any, numbers: Mapping[Any, int], sizes: SizesOperand | None) -> Launch:
     tags = [str(tag) for tag in call.attrs.launch_params]
     symbol, *rest = list(call.args)
-    pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]
-    launched = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
+    passed, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]
+    pointers = [own for own in passed if not (isinstance(own, Var) and symbol_of(own) is not None)]
+    if len(pointers) < len(passed):
+        pointers.append(sizes)
+    launched = {tag: extent_from(extent) for tag, extent in zip(tags, extents, strict=True)}
     grid, block = (
         [launched.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
     )

@@ -10,6 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import IntImm
 
 from compiler.kernels.gpu.untyped import UntypedSchedule
+from compiler.kernels.sizes import at_hint, extent_from, is_long
 from compiler.kernels.tir.access import axis_values
 
 TILE, ROWS = 32, 8
@@ -38,14 +39,15 @@ def find_tiles(schedule: UntypedSchedule, block: SBlockRV) -> Tiles | None:
     """The transposed reads of an elementwise block; None without any that is long enough."""
     node = schedule.get(block)
     axes = {v.var: i for i, v in enumerate(node.iter_vars)}
-    long = [i for i, v in enumerate(node.iter_vars) if int(v.dom.extent) > 1]
+    extents = [extent_from(v.dom.extent) for v in node.iter_vars]
+    long = [i for i, extent in enumerate(extents) if is_long(extent)]
     tiles: Tiles | None = None
     for number, region in enumerate(node.reads):
         index = _plain_index(region, axes)
         if not long or index is None or long[-1] not in index:
             continue
         last = [axis for axis in index if axis in long][-1]
-        sides = [int(node.iter_vars[axis].dom.extent) for axis in (last, long[-1])]
+        sides = [at_hint(extents[axis]) for axis in (last, long[-1])]
         if last == long[-1] or min(sides) < SHORTEST:
             continue
         if tiles and (tiles.across != last or len(tiles.reads) == MOST_READS):

@@ -171,13 +171,19 @@ class _Reader:
         if node.attr_key == "thread_extent":
             tag, extent = str(node.node.thread_tag), self.value(node.value)
             assert extent is not None
-            if self.found.axes.setdefault(tag, extent.high) != extent.high:
+            number = self.sized.extent(extent)
+            if self.found.axes.setdefault(tag, number) != number:
                 self.found.opaque.append(f"{tag} has several extents")
             axis = self.terms.axis(tag, 0, extent.high - 1)
             self.values[node.node.var] = axis
             if tag.startswith("blockIdx") and axis.kind == "axis":
                 self.found.blocks.add(axis)
-        self.statement(node.body)
+            # sizes decide how many blocks there are: the interval of the axis does not say it
+            inside = None if is_number(number) else self.terms.apply("<", axis, extent)
+            with self._under(inside):
+                self.statement(node.body)
+        else:
+            self.statement(node.body)
 
     def _loop(self, node: Any) -> None:
         first, extent = self.value(node.min), self.value(node.extent)

@@ -17,6 +17,7 @@ from compiler.kernels.tir.memory import Access, Accesses
 from compiler.kernels.tir.terms.integers import leaves
 from compiler.schedule.kernels import Footprint, Launch
 from compiler.tensors.inequalities import least
+from compiler.tensors.symbols import Symbol
 
 REPORT_IT = "report this as a bug of its schedule"
 
@@ -63,13 +64,17 @@ def sized_footprint(
 
 
 def gpu_footprint(
-    functions: Mapping[str, PrimFunc], launches: Sequence[Launch], buffers: TaskBuffers
+    functions: Mapping[str, PrimFunc],
+    launches: Sequence[Launch],
+    buffers: TaskBuffers,
+    symbols: Sequence[Symbol] = (),
 ) -> Footprint:
     """The footprint of a GPU's launches of device functions, by symbol; see `cpu_footprint`.
 
-    Raises KernelError, too, if a launch's grid or block is not that of its function.
+    It is for all sizes of a kernel's `symbols`. Raises KernelError, too, if a launch's grid or
+    block is not that of its function.
     """
-    by_launch = [accesses_of(functions[launch.symbol]) for launch in launches]
+    by_launch = [accesses_of(functions[launch.symbol], symbols=symbols) for launch in launches]
     for accesses, launch in zip(by_launch, launches, strict=True):
         _check_extents(accesses, launch)
     return _footprint(by_launch, launches, buffers)

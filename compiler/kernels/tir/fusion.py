@@ -34,6 +34,7 @@ class FusionContext:
 
     def __init__(self, group: Group, anchor: Node | None):
         emitter = Emitter(group)
+        self.symbols = group.symbols
         self.shape, self.dtype, self.operands = group.writes[0].shape, "float32", []
         self.stored_operands: list[int | None] = []
         if anchor is not None:

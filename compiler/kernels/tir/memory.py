@@ -41,7 +41,7 @@ class Accesses:
     terms: KernelTerms
     listed: list[Access] = field(default_factory=list[Access])
     opaque: list[str] = field(default_factory=list[str])
-    axes: dict[str, int] = field(default_factory=dict[str, int])
+    axes: dict[str, Any] = field(default_factory=dict[str, Any])
     blocks: set[Integer] = field(default_factory=set[Integer])
     views: list[Any] = field(default_factory=list[Any])
     sizes: dict[Integer, Extent] = field(default_factory=dict[Integer, Extent])

@@ -160,6 +160,27 @@ def _with_buffers(nest: Stmt, lines: Mapping[Any, Any], begin: Var) -> Stmt:
     return tvm_ffi.structural_mutate(nest, rules)
 
 
+def recombined_quotients(statement: Stmt) -> Stmt:
+    """A statement with `x` for `x // y * y + x % y`: TVM leaves that where symbols decide `y`."""
+
+    def recombined(total: Any, mutator: Any) -> Any:
+        total = mutator.default_mutate(total)
+        product, rest = total.a, total.b
+        if not (isinstance(product, tirx.Mul) and isinstance(rest, tirx.FloorMod)):
+            return total
+        dividend, divisor = map(tvm_ffi.StructuralKey, (rest.a, rest.b))
+        quotients = ((product.a, product.b), (product.b, product.a))
+        same = any(
+            isinstance(own, tirx.FloorDiv)
+            and tvm_ffi.StructuralKey(own.a) == dividend
+            and tvm_ffi.StructuralKey(own.b) == tvm_ffi.StructuralKey(other) == divisor
+            for own, other in quotients
+        )
+        return rest.a if same else total
+
+    return tvm_ffi.structural_mutate(statement, ((tirx.Add, recombined),))
+
+
 def with_plain_divisions(statement: Stmt) -> Stmt:
     """A statement in which quotients of numbers that are not negative are rounded towards zero.
 

@@ -58,3 +58,8 @@ TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     Generic(),
 )
 """All templates; of equally fast ones the first takes a group, the last what no other matches."""
+
+SIZED_TEMPLATES = tuple(
+    own for own in TEMPLATES if own.name in ("attention", "gemm", "row_norm", "generic")
+)
+"""The templates that take groups with symbols."""

@@ -36,6 +36,11 @@ class SizedTerms:
             return apply("min", *(self.end(first, own) for own in length.operands))
         return apply("+", first, length)
 
+    def extent(self, term: Integer) -> Extent:
+        """The extent that a term is, or the largest that it may be."""
+        exact = ExactTerms(self._sizes, Sums(self._terms)).of(term) if self._sizes else None
+        return term.high if exact is None else exact
+
     def is_extent(
         self, term: Integer, limits: IntegerRange, conditions: tuple[Integer, ...]
     ) -> bool:

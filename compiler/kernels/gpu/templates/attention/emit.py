@@ -1,6 +1,6 @@
 """The CUDA text of fused attention: constants and the kernel."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -10,8 +10,9 @@ from typing import Any
 from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
-from compiler.kernels.arithmetic import ceil_div
+from compiler.errors import KernelError
 from compiler.kernels.gpu.blocks import DEVICE
+from compiler.kernels.gpu.entries.sizes import runtime_constant, size_text, with_runtime_sizes
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.attention.config import (
@@ -40,11 +41,13 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
     wgmma_shared_bytes,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import is_number
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.attention import score_context, scores_at
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.extents import Extent, ceil_div
 from compiler.tensors.strides import StridedWindow
 
 
@@ -90,27 +93,39 @@ class Emitter:
         own = (*score.arguments, *(rounding.finished.arguments if rounding.finished else ()))
         arguments = (*sources, len(self.group.reads), *own, *masks, *self.extremes)
         launches = (replace(launch, args=arguments),)
-        return KernelSource(text, launches, flops=2 * self.problem.attention.sizes.multiplications)
+        flops = 2 * self.problem.attention.sizes.multiplications
+        kernel = KernelSource(text, launches, flops=flops)
+        return kernel if self.problem.sized is None else with_runtime_sizes(kernel, self.group)
+
+    def _text(self, extent: Extent) -> str:
+        """The C expression of an extent."""
+        return size_text(extent, self.group)
 
     def launch(self) -> Launch:
         """The launch without its arguments."""
-        blocks = ceil_div(self.problem.rows, self.config.rows)
-        grid = (blocks, self.problem.batch, max(1, self.config.splits))
+        exact = self.problem.exact
+        blocks = ceil_div(exact.rows, self.config.rows)
+        grid = (blocks, exact.batch, max(1, self.config.splits))
         needed = wgmma_shared_bytes if self.config.wgmma else shared_bytes
         shared = needed(self.problem, self.config)
         return Launch(f"{self.group.name}_0", (), grid, (self.config.threads, 1, 1), shared)
 
     def _own_headers(self) -> tuple[str, ...]:
         """The headers besides those of all attentions."""
+        runtime = () if self.problem.sized is None else ("runtime_lengths",)
         if self.config.wgmma:
-            return ("staged_attention", "warpgroups", "wgmma_registers", "wgmma_attention")
-        return ("staged_attention",) if self.config.staged else ()
+            tiles = ("runtime_key_tiles",) if runtime else ()
+            plain = ("staged_attention", "warpgroups", "wgmma_registers", "wgmma_attention")
+            return (*plain, *runtime, *tiles)
+        return ("staged_attention",) if self.config.staged else runtime
 
     def _score(self) -> tuple[StoreFunction, ScoreForm]:
         """The argument of the softmax, and its form."""
-        attention, operators = self.problem.attention, self.group.operators
+        attention, operators = self.problem.exact.attention, self.group.operators
         scores = operators[attention.softmax].operand(0)
         context = score_context(self.group, attention)
+        if context.symbols != self.group.symbols:
+            raise KernelError("no symbolic kernel: scores have other sizes than their attention")
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
         batch = scores_at(self.group, attention, z // self.problem.slices)
@@ -210,16 +225,33 @@ class Emitter:
             )
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
-            f" {{ return {batch_offset(operand.window)}; }}"
-            for letter, operand in zip("qkvo", self.problem.operands, strict=True)
+            f" {{ return {batch_offset(operand.window, self._text)}; }}"
+            for letter, operand in zip("qkvo", self.problem.exact.operands, strict=True)
         ]
-        return "\n".join(["struct Problem {", *lines, rounding.member, "};", ""])
+        parts = ["struct Problem {", *self._lengths(), *lines, rounding.member, "};"]
+        return "\n".join([*parts, *self._specialised(), ""])
+
+    def _lengths(self) -> list[str]:
+        """The rows and the keys: numbers, or objects that become those of a run."""
+        lines: list[str] = []
+        exact = self.problem.exact
+        for name, extent in (("ROWS", exact.rows), ("COLUMNS", exact.columns)):
+            if is_number(extent):
+                lines.append(f"  static constexpr int {name} = {extent};")
+            else:
+                lines += runtime_constant(name, extent, self.group)
+        return lines
+
+    def _specialised(self) -> list[str]:
+        """The tiles of a problem whose keys a run decides."""
+        if is_number(self.problem.exact.columns):
+            return []
+        tiles = ("SharedTiles", "KeyTiles") if self.config.wgmma else ("WarpTiles",)
+        return [f"template <>\nstruct {x}<Problem> : Runtime{x}<Problem> {{}};" for x in tiles]
 
     def _sizes(self) -> dict[str, Any]:
         problem, config = self.problem, self.config
         return {
-            "ROWS": problem.rows,
-            "COLUMNS": problem.columns,
             "DEPTH": problem.depth,
             "WIDTH": problem.width,
             "PRECISION": problem.precision.upper(),
@@ -236,7 +268,7 @@ class Emitter:
         vectors: dict[str, int] = {}
         sizes = {"VECTOR8": EIGHT, "VECTOR4": FOUR} if self.config.staged else {"VECTOR4": FOUR}
         for name, size in sizes.items():
-            for letter, operand in zip("QKVO", self.problem.operands, strict=True):
+            for letter, operand in zip("QKVO", self.problem.exact.operands, strict=True):
                 inner = -2 if letter == "K" else -1
                 vectors[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
         return vectors
@@ -248,7 +280,7 @@ class Emitter:
         return stages | more
 
     def _strides(self) -> Iterator[tuple[str, int]]:
-        for letter, operand in zip("QKVO", self.problem.operands, strict=True):
+        for letter, operand in zip("QKVO", self.problem.exact.operands, strict=True):
             row, column = matrix_strides(operand)
             yield f"{letter}_ROW", row
             yield f"{letter}_COLUMN", column
@@ -290,11 +322,11 @@ def _scale(score: Any, value: Var) -> float:
     return 0.0
 
 
-def batch_offset(window: StridedWindow) -> str:
-    """The offset of problem z of a window, as a C expression."""
+def batch_offset(window: StridedWindow, text: Callable[[Extent], str] = str) -> str:
+    """The offset of problem z of a window, as a C expression; `text` gives that of an extent."""
     terms, inner = [str(window.offset)] if window.offset else [], prod(window.shape[:-2])
     for extent, stride in chain.from_iterable(window.axes[:-2]):
         inner //= extent
         if stride:
-            terms.append(f"(int64_t)(z / {inner} % {extent}) * {stride}")
+            terms.append(f"(int64_t)(z / {text(inner)} % {text(extent)}) * {text(stride)}")
     return " + ".join(terms) or "0"

@@ -7,6 +7,7 @@ from compiler.errors import KernelError
 from compiler.graph.attention import Attention, find_attentions, width_slices
 from compiler.graph.windows import MATRIX, StridedOperand
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import hinted, is_number
 from compiler.kernels.tir.attention import attention_of
 from compiler.target.target import GpuTarget
 from compiler.tensors.strides import StridedWindow
@@ -28,7 +29,8 @@ class Problem:
 
     The columns of V and of the result may be slices, the last axis of the batch; `precision` is
     that of the MMAs. With `pairs` Q, K and V have its two-byte type; with `chunks` they can also be
-    copied to shared memory 16 bytes at a time.
+    copied to shared memory 16 bytes at a time. Of one whose lengths a run decides this is the
+    problem for the example sizes, and `sized` that over symbols.
     """
 
     attention: Attention
@@ -37,6 +39,12 @@ class Problem:
     precision: str
     pairs: bool
     chunks: bool
+    sized: "Problem | None" = None
+
+    @property
+    def exact(self) -> "Problem":
+        """The problem with all sizes that its kernel is for."""
+        return self.sized or self
 
     @property
     def rows(self) -> int:
@@ -103,6 +111,21 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
             " fuse-attention out of the pipeline"
         )
     return None
+
+
+def read_runtime_attention(group: Group, target: GpuTarget) -> Problem | None:
+    """The attention that a group with symbols consists of, if they are lengths and the batch alone.
+
+    None for one of other sizes, of weights that are rounded or of vectors that are divided by their
+    norms.
+    """
+    own, example = read_attention(group, target), read_attention(hinted(group), target)
+    if own is None or example is None:
+        return None
+    fixed = [own.depth, own.width, *(n for x in own.operands for n in matrix_strides(x))]
+    fixed += [operand.window.offset for operand in own.operands]
+    plain = not own.rounded and not own.normalised and own.attention.value.keep is None
+    return replace(example, sized=own) if plain and all(map(is_number, fixed)) else None
 
 
 def read_chunks(attention: Attention) -> bool:

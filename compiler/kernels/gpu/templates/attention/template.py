@@ -12,7 +12,12 @@ from compiler.kernels.gpu.templates.attention.config import (
     keeps_scores,
 )
 from compiler.kernels.gpu.templates.attention.emit import Emitter
-from compiler.kernels.gpu.templates.attention.problem import Problem, matrix_strides, read_attention
+from compiler.kernels.gpu.templates.attention.problem import (
+    Problem,
+    matrix_strides,
+    read_attention,
+    read_runtime_attention,
+)
 from compiler.kernels.gpu.templates.attention.wgmma import (
     can_use_wgmma,
     wgmma_configs,
@@ -50,12 +55,19 @@ class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The attention; raises KernelError for one that no kernel can compute."""
-        problem = read_attention(without_folded(group), target)
+        read = read_runtime_attention if group.symbols else read_attention
+        problem = read(without_folded(group), target)
         return [problem] if problem else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit shared memory and registers, the likeliest first."""
-        return chain(candidates(problem, target), wgmma_configs(problem, target))
+        """The configs that fit shared memory and registers, the likeliest first.
+
+        Those for lengths that a run decides keep no number of keys, and have no splits without.
+        """
+        configs = chain(candidates(problem, target), wgmma_configs(problem, target))
+        if problem.sized is None:
+            return configs
+        return (own for own in configs if own.splits <= 1 and (own.wgmma or not own.staged))
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Without WGMMA the same for all configs: blocks take keys in order, SMs share the work.

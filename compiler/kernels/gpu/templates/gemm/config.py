@@ -143,9 +143,10 @@ def shared_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
 
 
 def shared_room(problem: Problem, target: GpuTarget) -> int:
-    """Most dynamic shared memory of one block, next to a table of taps."""
+    """Most dynamic shared memory of one block, next to a table of taps, or to sizes of a run."""
     table = problem.form is Form.LINES and problem.gather.taps > 1 and problem.k <= TABLE_DEPTH
-    return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
+    sizes = 0 if problem.rows is None else WGMMA_ALIGNMENT
+    return target.shared_bytes - RESERVED - (8 * problem.k if table else 0) - sizes
 
 
 def prefetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:

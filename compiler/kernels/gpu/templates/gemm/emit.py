@@ -1,8 +1,9 @@
 """The CUDA text of tiled GEMMs: constants, epilogue and launches."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.entries.sizes import size_text, with_runtime_sizes
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.gemm.config import (
@@ -25,6 +26,7 @@ from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
+from compiler.tensors.extents import ceil_div
 
 MMA_PRECISIONS = (*PRECISIONS, "int8")
 """The precisions of MMAs as headers number them."""
@@ -42,6 +44,9 @@ MFMA_HEADERS = ("mfma", *TILE_HEADERS, "mfma_gemm")
 
 WGMMA_HEADERS = ("warpgroups", *TILE_HEADERS, "wgmma_gemm")
 """Headers of WGMMA tiles."""
+
+RUNTIME_HEADERS = {"gemm": "runtime_rows", "wgmma_gemm": "runtime_swizzled_rows"}
+"""The headers of copies of rows that a run decides, by those of copies of a number of rows."""
 
 ADD_THREADS = 256
 """Threads of a block that adds split-K slices."""
@@ -82,6 +87,11 @@ def mainloop_of(problem: Problem, tile: Tile) -> Mainloop:
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
     reads = (problem.left, problem.right)
     return Mainloop(headers, function, reads, operand_parameters(kind), resident=resident)
+
+
+def runtime_headers(templates: Sequence[str]) -> list[str]:
+    """The headers that follow those of a tile where a run decides the rows."""
+    return [RUNTIME_HEADERS[name] for name in templates if name in RUNTIME_HEADERS]
 
 
 def operand_parameters(kind: str) -> str:
@@ -156,13 +166,14 @@ class Emitter:
         mainloop = mainloop or mainloop_of(problem, tile)
         grid = (
             ceil_div(problem.n, tile.columns),
-            ceil_div(problem.m, tile.rows),
+            ceil_div(problem.m if problem.rows is None else problem.rows, tile.rows),
             problem.count * tile.split_k,
         )
         shared = shared_bytes(problem, tile, self.target)
         first = Launch(f"{self.group.name}_0", mainloop.reads, grid, (tile.threads, 1, 1), shared)
         if tile.launches(self.target) == 1:
-            return self._in_one_launch(tile, mainloop, first)
+            kernel = self._in_one_launch(tile, mainloop, first)
+            return kernel if problem.rows is None else with_runtime_sizes(kernel, self.group)
         return self._in_two_launches(tile, mainloop, first)
 
     def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
@@ -236,6 +247,7 @@ class Emitter:
         parts = [
             header("instructions"),
             *map(header, templates),
+            *map(header, runtime_headers(templates) if self.problem.rows is not None else ()),
             self.store.text,
             self._constants(tile),
             self._store_struct(),
@@ -272,15 +284,15 @@ class Emitter:
         element = {1: "uint8_t", 2: "uint16_t", 4: "float"}[self.problem.element_bytes]
         lines = [f"  using Element = {element};"]
         lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
-        lines += [*_triples(self.problem.gather), *_offsets(self.problem)]
+        lines += [*_triples(self.problem.gather), *_offsets(self.problem), *self._rows()]
         return "\n".join(["struct Problem {", *lines, "};", ""])
 
-    def _sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, int | str]:
         problem = self.problem
         packed = [number for number, _ in problem.packings]
         aligned = {problem.left, problem.right} <= {*packed, *self._aligned_reads()}
         return {
-            "M": problem.m,
+            "M": problem.m if problem.rows is None else "RUNTIME",
             "N": problem.n,
             "K": problem.k,
             "PROBLEMS": problem.count,
@@ -291,6 +303,13 @@ class Emitter:
             "B_ROUNDED": int(problem.right in packed),
             "ALIGNED": int(aligned),
         }
+
+    def _rows(self) -> list[str]:
+        """The function that gives the rows that a run decides."""
+        if self.problem.rows is None:
+            return []
+        rows = size_text(self.problem.rows, self.group)
+        return [f"  __device__ static __forceinline__ int rows() {{ return {rows}; }}"]
 
     def _layout(self) -> dict[str, int]:
         problem, gather = self.problem, self.problem.gather

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from compiler.kernels.gpu.operands import ELEMENT_BYTES
+from compiler.tensors.extents import Extent
 
 Triple = tuple[int, int, int]
 
@@ -59,7 +60,8 @@ class Problem:
     that a thread stores at once of a row-major one. `prefetched` counts the elementwise and the
     broadcast operands of the epilogue that are prefetched; if `late`, after the main loop. `merged`
     is the number of groups of a convolution that are computed as one, with zeros in A outside its
-    diagonal blocks.
+    diagonal blocks. With `rows` a run decides the number of rows, an extent, of the only GEMM, and
+    `m` is that of the example.
     """
 
     m: int
@@ -82,6 +84,7 @@ class Problem:
     vector: int = 0
     late: bool = False
     merged: int = 1
+    rows: Extent | None = None
 
     @property
     def element_bytes(self) -> int:

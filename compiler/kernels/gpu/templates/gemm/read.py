@@ -1,6 +1,8 @@
 """The GEMMs that a group's contraction can be computed as."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from compiler.graph.channel_groups import filling_merges
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, find_operand
@@ -8,8 +10,15 @@ from compiler.kernels.gpu.templates.gemm.image import image_problem
 from compiler.kernels.gpu.templates.gemm.matmul import FEW_ROWS, matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.group import Group, Node
-from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
+from compiler.kernels.sizes import at_hint, is_number
+from compiler.kernels.tir.matmul import read_matmul
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, MATMULS
 from compiler.target.target import GpuTarget
+from compiler.tensors.extents import value_at
+from compiler.tensors.symbols import Symbol
+
+TURNS = range(3)
+"""How often a problem is read whose rows sizes decide."""
 
 VECTORS = {1: (16, 8, 4), 2: (8, 4)}
 """How many results of one or two bytes a thread may store as a vector; of others four."""
@@ -32,6 +41,44 @@ def read_problem(group: Group, anchor: Node, merged: int = 1) -> Problem | None:
     if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
         problem = image_problem(group, anchor, second, first, merged)
     return problem and replace(problem, vector=result_vector(group, problem))
+
+
+def read_runtime_rows(group: Group, anchor: Node) -> Problem | None:
+    """The problem of a MatMul or a Gemm of which sizes decide the rows, and nothing else.
+
+    None for any other. It is read for several numbers of rows, which must give the same but for
+    these: a stride that depends on sizes is a multiple of some, and would differ.
+    """
+    matmul = read_matmul(group, anchor) if anchor.type in MATMULS else None
+    witnesses = _witnesses(group.symbols)
+    if matmul is None or not matmul.shared or is_number(matmul.rows) or not witnesses:
+        return None
+    position = next(i for i, op in enumerate(group.operators) if op is anchor)
+    alike = set[Problem]()
+    for sizes in witnesses:
+        own = group.at(sizes)
+        problem = read_problem(own, own.operators[position])
+        if problem is None or not FEW_ROWS < problem.m == value_at(matmul.rows, sizes):
+            return None
+        alike.add(replace(problem, m=0))
+    if len(alike) > 1:
+        return None
+    return replace(alike.pop(), m=at_hint(matmul.rows), rows=matmul.rows)
+
+
+def _witnesses(symbols: Sequence[Symbol]) -> list[dict[str, int]]:
+    """Sizes by symbol, of which each is another number every time; none if bounds leave too few."""
+    sizes = [
+        [
+            min(61 + 8 * i + 211 * turn, inf if own.high is None else own.high - turn)
+            for turn in TURNS
+        ]
+        for i, own in enumerate(symbols)
+    ]
+    if any(own.low > number for own, row in zip(symbols, sizes, strict=True) for number in row):
+        return []
+    names = [own.name for own in symbols]
+    return [dict(zip(names, map(int, row), strict=True)) for row in zip(*sizes, strict=True)]
 
 
 def result_vector(group: Group, problem: Problem) -> int:

@@ -48,7 +48,7 @@ def block_methods(store: StoreFunction, problem: Problem, group: Group) -> list[
         PROBLEM_NUMBER,
         f"    return ({index}) / {width};",
         "  }",
-        *_prefetch("elementwise", "int64_t vector", elementwise, store, width),
+        *_prefetch("elementwise", "int64_t vector", elementwise, store, width, _vectors(problem)),
         *_prefetch("broadcast", "int vector", broadcast, store, width),
         *_store(store, problem, elementwise, broadcast, group),
     ]
@@ -71,19 +71,32 @@ def _extents(problem: Problem) -> tuple[int, int]:
     return problem.m if single else problem.count * problem.m, problem.gather.pixels
 
 
+def _vectors(problem: Problem) -> str:
+    """The number of vectors of a result whose rows a run decides, a C expression; else empty."""
+    if problem.rows is None:
+        return ""
+    return f"(int64_t)Problem::rows() * {problem.gather.pixels // problem.width}"
+
+
 def _prefetch(
-    name: str, parameter: str, reads: list[int], store: StoreFunction, width: int
+    name: str, parameter: str, reads: list[int], store: StoreFunction, width: int, end: str = ""
 ) -> list[str]:
-    """Copy one vector of each of some reads to shared memory, `stride` bytes apart."""
+    """Copy one vector of each of some reads, before an `end`, to shared memory, `stride` apart."""
     lines = [
         f"{DEVICE} void prefetch_{name}({parameter}, char* to, int stride, bool valid) const {{"
     ]
+    lines += [f"    valid = valid && {parameter.split()[-1]} < {end};"] if end else []
     for slot, i in enumerate(reads):
         kind = block_type(store, i, width)
         lines.append(
             f"    copy_block(({kind}*)(to + {slot} * stride), ({kind}*)buffer{i} + vector, valid);"
         )
     return [*lines, "  }"]
+
+
+def _row_test(problem: Problem) -> list[str]:
+    """Leave out rows after the last one where a run decides it: a tile does not know that."""
+    return [] if problem.rows is None else ["    if (m >= Problem::rows()) return;"]
 
 
 def _store(
@@ -100,6 +113,7 @@ def _store(
         " const char* elementwise, int elementwise_stride, const char* broadcast,"
         " int broadcast_stride) const {",
         PROBLEM_NUMBER,
+        *_row_test(problem),
         "    const int64_t vector = vector_index(slice, m, n);",
     ]
     copied = {i: f"elementwise + {slot} * elementwise_stride" for slot, i in enumerate(elementwise)}
@@ -138,7 +152,7 @@ def element_methods(store: StoreFunction, problem: Problem) -> list[str]:
     head = f"{DEVICE} void operator()(int slice, int m, int n, float value) const {{"
     passed += [outer, row, column, problem.total("value")]
     call = f"    {store.name}({', '.join(passed)});"
-    lines = [head, PROBLEM_NUMBER, call, "  }"]
+    lines = [head, PROBLEM_NUMBER, *_row_test(problem), call, "  }"]
     if not problem.vector:
         return lines
     width = problem.vector

@@ -17,7 +17,12 @@ from compiler.kernels.gpu.templates.gemm.config import (
 from compiler.kernels.gpu.templates.gemm.emit import tiled_kernel
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
-from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
+from compiler.kernels.gpu.templates.gemm.read import (
+    contraction_of,
+    is_gemv,
+    read_problems,
+    read_runtime_rows,
+)
 from compiler.kernels.group import Group
 from compiler.kernels.same import Same
 from compiler.kernels.template import (
@@ -76,16 +81,28 @@ class Gemm(Template[Problem, Tile, GpuTarget], Shortlists, Predicts, Reserves, V
     config_type = Tile
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The problems of the only contraction: merged groups of channels last."""
+        """The problems of the only contraction: merged groups of channels last.
+
+        With symbols it is one of rows that a run decides.
+        """
         anchor = contraction_of(group)
+        if anchor is not None and group.symbols:
+            problem = read_runtime_rows(group, anchor)
+            return [problem] if problem and is_fusible(group, anchor) else []
         problems = read_problems(group, anchor, target) if anchor else []
         if anchor is None or any(is_gemv(anchor, problem) for problem in problems):
             return []
         return problems if problems and is_fusible(group, anchor) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Tile]:
-        """The tiles that fit the device and leave each split-K slice at least one step."""
-        return _tiles(problem, target, target.device)
+        """The tiles that fit the device and leave each split-K slice at least one step.
+
+        Of rows that a run decides a kernel is one launch.
+        """
+        tiles = _tiles(problem, target, target.device)
+        if problem.rows is None:
+            return tiles
+        return [tile for tile in tiles if tile.launches(target) == 1]
 
     def estimate_ns(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
         """The estimated nanoseconds of a kernel."""

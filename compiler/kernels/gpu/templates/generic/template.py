@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from math import ceil
 
+from compiler.errors import KernelError
 from compiler.kernels.gpu.generic import element_threads, items_of, schedule_gpu
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.wide_reductions import with_wide_reductions
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import hinted
 from compiler.kernels.template import KernelSource, OneWay, Outlines
 from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
+from compiler.kernels.tir.sized_launches import SizesOperand
+from compiler.net.operators import KINDS, Kind
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -23,7 +27,14 @@ class Generic(OneWay[None, GpuTarget], Outlines):
     name = "generic"
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[None]:
-        """One problem: the group itself."""
+        """One problem: the group itself.
+
+        Raises KernelError for a contraction with symbols: loops of threads would take too long.
+        """
+        if group.symbols:
+            for op in group.operators:
+                if KINDS.get(op.type) is Kind.CONTRACTION:
+                    raise KernelError(f"no symbolic kernel: {op.label} has other sizes than rows")
         return [None]
 
     def estimate_ns(self, problem: None, config: None, target: GpuTarget) -> float:
@@ -32,21 +43,23 @@ class Generic(OneWay[None, GpuTarget], Outlines):
 
     def emit(self, group: Group, problem: None, config: None, target: GpuTarget) -> KernelSource:
         """The kernel; raises KernelError if it would touch more than the group's tensors."""
-        device = split_device(schedule_gpu(with_wide_reductions(group)), group.name, target)
+        symbols = group.symbols
+        sizes = SizesOperand(group.inputs, symbols) if symbols else None
+        device = split_device(schedule_gpu(with_wide_reductions(group)), group.name, target, sizes)
         functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
         buffers = task_buffers(group, ("",) * group.inputs, device.scratch)
         return KernelSource(
             cuda_text(device.module, target),
             device.launches,
             device.scratch,
-            footprint=gpu_footprint(functions, device.launches, buffers),
+            footprint=gpu_footprint(functions, device.launches, buffers, symbols),
         )
 
     def launches(
         self, group: Group, problem: None, config: None, target: GpuTarget
     ) -> Sequence[Launch]:
         """One thread computes one or a few elements, as in most of these kernels."""
-        elements = max(info.elements for info in group.writes)
+        elements = max(info.elements for info in hinted(group).writes)
         threads = element_threads(elements)
         grid = (max(1, ceil(elements / (threads * items_of(elements)))), 1, 1)
         return [Launch(group.name, (), grid, (threads, 1, 1), registers=REGISTERS)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm.ir import PrimType, Var
 
-from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.entries.sizes import runtime_constant, with_runtime_sizes
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
@@ -18,11 +18,13 @@ from compiler.kernels.gpu.epilogue import (
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Node
+from compiler.kernels.sizes import at_hint, is_number
 from compiler.kernels.template import Folds, KernelSource, Key, Template
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.extents import Extent, ceil_div
 from compiler.tensors.row_major import unflatten_index
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
@@ -56,9 +58,14 @@ class Problem:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Rows, those of the example where a run decides them, and columns."""
         shape = self.context.shape
-        return prod(shape[: self.first]), prod(shape[self.first :])
+        return at_hint(self.rows), prod(map(at_hint, shape[self.first :]))
+
+    @property
+    def rows(self) -> Extent:
+        """The rows, for all sizes."""
+        return prod(self.context.shape[: self.first])
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         context = FusionContext(group, anchor)
         problem = Problem(anchor, context, anchor.attributes["axis"])
         fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
-        return [problem] if context.elementwise and fits else []
+        numbers = all(map(is_number, context.shape[problem.first :]))
+        return [problem] if context.elementwise and fits and numbers else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs whose registers hold a row, the likeliest first."""
@@ -112,7 +120,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         """The kernel of a group."""
         context, shape, first = problem.context, problem.context.shape, problem.first
         row, column = place = [variable(name) for name in ("row", "column")]
-        at = [*unflatten_index(row, shape[:first]), *unflatten_index(column, shape[first:])]
+        inside = bool(group.symbols)
+        at = [*unflatten_index(row, shape[:first], inside), *unflatten_index(column, shape[first:])]
         values = {
             "Load": context.operand(0, at),
             "Scale": _broadcast(context, 1, at, 1.0),
@@ -125,7 +134,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         value = Var("value", PrimType("float32"))
         statement, scalars = context.store(value, at), [*place, value]
         store = device_function(f"{group.name}_store", context, statement, scalars, target)
-        return _kernel(group, problem, functions, store, config)
+        kernel = _kernel(group, problem, functions, store, config)
+        return with_runtime_sizes(kernel, group) if group.symbols else kernel
 
 
 def likeliest(problem: Problem) -> Config:
@@ -169,22 +179,28 @@ def _kernel(
     config: Config,
 ) -> KernelSource:
     parts = [*(function.text for function in functions.values()), store.text]
-    parts += [header("row_norm"), _constants(problem, config)]
+    parts += [header("row_norm"), _constants(group, problem, config)]
     parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
     name, (rows, columns) = f"{group.name}_0", problem.sizes
     text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, config)])
     arguments = [i for function in (*functions.values(), store) for i in function.arguments]
-    grid, block = ceil_div(rows, config.rows), config.threads * config.rows
+    grid, block = ceil_div(problem.rows, config.rows), config.threads * config.rows
     launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
     return KernelSource(text, (launch,), flops=8 * rows * columns)
 
 
-def _constants(problem: Problem, config: Config) -> str:
+def _constants(group: Group, problem: Problem, config: Config) -> str:
     rows, columns = problem.sizes
+    lengths = [f"  static constexpr int COUNT = {rows}, COLUMNS = {columns};"]
+    if not is_number(problem.rows):
+        lengths = [
+            *runtime_constant("COUNT", problem.rows, group),
+            f"  static constexpr int COLUMNS = {columns};",
+        ]
     epsilon = float(problem.anchor.attributes["epsilon"]).hex()
     constants = [
         "struct Problem {",
-        f"  static constexpr int COUNT = {rows}, COLUMNS = {columns};",
+        *lengths,
         f"  static constexpr int THREADS = {config.threads}, ROWS = {config.rows};",
         f"  static constexpr bool CENTERED = {int(problem.anchor.type == 'LayerNormalization')};",
         f"  static constexpr float EPSILON = {epsilon}f;",

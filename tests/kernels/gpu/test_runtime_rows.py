@@ -1,0 +1,97 @@
+"""GEMMs whose rows a run decides: one kernel for all sizes, in tiles of every kind."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from compiler.kernels.building.select import candidates_of
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.template import Gemm
+from compiler.kernels.group import Group
+from compiler.kernels.sizes import for_all_sizes, sized
+from compiler.kernels.template import KernelSource
+from compiler.target.target import GpuTarget, parse_gpu
+from tests.kernels.gpu.emulator import COMPILER, Order, Program
+from tests.kernels.gpu.test_symbolic import at, with_sizes_operand
+from tests.kernels.symbolic.cases import LENGTH, MATMULS, ROWS, expected, feeds, group, node
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+F = "float32"
+
+
+def dense(name: str, columns: int) -> Group:
+    """A linear layer with a bias, GELU and a residual connection."""
+    result = (F, (ROWS, LENGTH, columns))
+    return replace(
+        group(
+            name,
+            [(F, (ROWS, LENGTH, 96)), (F, (96, columns)), (F, (columns,)), result],
+            [
+                node("MatMul", [0, 1], 4),
+                node("Add", [4, 2], 5),
+                node("Gelu", [5], 6, approximate="none"),
+                node("Add", [6, 3], 7),
+            ],
+            [result] * 4,
+            [1],
+        ),
+        name=name,
+    )
+
+
+FP32, TF32, OLDER = (parse_gpu(f"cuda:{own}") for own in ("sm_90:fp32", "sm_90:tf32", "sm_80:tf32"))
+
+KERNELS: Mapping[str, tuple[Group, GpuTarget, Tile | None]] = {
+    "vectors": (dense("vectors", 128), FP32, None),
+    "elements": (dense("elements", 130), FP32, None),
+    "tensor cores": (dense("cores", 128), OLDER, Tile(64, 64, 32, 32, 1, 3)),
+    "a cluster": (dense("cluster", 128), TF32, Tile(32, 64, 16, 32, 3, 3)),
+    "WGMMA with prefetched weights": (
+        dense("prefetched", 128),
+        TF32,
+        Tile(64, 64, 16, 64, 1, 4, wgmma=True, prefetch=True, release=True),
+    ),
+    "Gemm": (replace(MATMULS["Gemm"], name="gemm"), FP32, None),
+}
+
+SIZES = ((2, 3), (17, 16), (5, 37), (3, 64))
+
+
+def emitted(case: Group, target: GpuTarget, tile: Tile | None) -> KernelSource:
+    """The kernel of a case with a tile, or with the one that is chosen."""
+    with for_all_sizes(case, gpu=True):
+        (candidate,) = candidates_of(Gemm(), sized(case), target)
+        return candidate.emit(tile or candidate.choose()[0])
+
+
+@cache
+def sources() -> Mapping[str, KernelSource]:
+    """The kernels of all cases."""
+    return {name: emitted(*case) for name, case in KERNELS.items()}
+
+
+@cache
+def program(name: str) -> Program:
+    """The program of one kernel: problems of several have the same name in C++."""
+    return Program(sources()[name])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
+    case, target, _ = KERNELS[name]
+    kernel = sources()[name]
+    for number, (rows, length) in enumerate(SIZES):
+        sizes = {symbol.name: n for symbol, n in zip(case.symbols, (rows, length), strict=False)}
+        numeric = case.at(sizes)
+        arrays = feeds(numeric, number)
+        values = np.array([*sizes.values()], np.int64)
+        own = replace(at(kernel, sizes), packings=(*kernel.packings, ""))
+        operands = with_sizes_operand(numeric, sizes)
+        (result,) = program(name).run(own, operands, [*arrays, values], order=Order(number))
+        within = 1e-4 if target is FP32 else 2e-2
+        wanted = expected(numeric, arrays)
+        np.testing.assert_allclose(result, wanted, within, within, err_msg=str(sizes))
