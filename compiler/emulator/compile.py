@@ -173,6 +173,12 @@ def _archive(kernel: bytes, engine: bytes) -> bytes:
     return content.getvalue()
 
 
+def is_present(code: bytes) -> bool:
+    """Whether an archive is for this machine and engine."""
+    with zipfile.ZipFile(io.BytesIO(code)) as archive:
+        return archive.comment == version().encode()
+
+
 def unpack(code: bytes) -> tuple[bytes, bytes] | None:
     """The kernel and engine of an archive; None if it is for another machine or engine."""
     with zipfile.ZipFile(io.BytesIO(code)) as archive:

@@ -9,7 +9,8 @@ not mention it, and it travels with the code through pickles and artifacts.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
 
 from compiler.errors import KernelError
 from compiler.schedule.kernels import KernelSpec
@@ -36,11 +37,20 @@ def kernel_seal(kernel: KernelSpec) -> bytes:
 
 def kernel_table(kernel: KernelSpec) -> dict[str, object]:
     """All of a kernel but its code and source, as plain data."""
-    table = asdict(kernel)
+    table = {own.name: getattr(kernel, own.name) for own in fields(kernel)}
     del table["code"], table["source"]
     if not kernel.symbols:
         del table["symbols"]  # so that older seals of kernels for one size hold
-    return table
+    return {name: _plain(value) for name, value in table.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value with dataclasses as mappings; `asdict` would copy each number of a launch."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, cast(tuple[Any, ...], value)))
+    if is_dataclass(value):
+        return {own.name: _plain(getattr(value, own.name)) for own in fields(value)}
+    return value
 
 
 def check_seals(kernels: Mapping[str, KernelSpec]) -> None:

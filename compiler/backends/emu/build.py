@@ -11,7 +11,7 @@ from compiler.backends.emu.driver import DEVICE_OPTIONS
 from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
-from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
+from compiler.emulator.compile import compile_kernels, host_compiler, is_present, version
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 
@@ -61,7 +61,7 @@ class EmulatorBackend:
 
 def runnable(kernel: KernelSpec) -> KernelSpec:
     """The kernel itself, or a new build of its source if it was built for another engine."""
-    if unpack(kernel.code) is not None:
+    if is_present(kernel.code):
         return kernel
     symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
     return replace(kernel, code=compile_kernels(kernel.source, symbols))
