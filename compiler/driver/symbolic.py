@@ -28,6 +28,7 @@ from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
 from compiler.net.operators import OPERATORS
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.symbolic import SymbolicSchedule
+from compiler.target.target import parse_target
 from compiler.tensors.exact import plain
 from compiler.tensors.extents import Extent, Undecided, elements
 from compiler.tensors.substitution import is_symbolic
@@ -66,10 +67,10 @@ class SymbolicBuild:
         )
 
 
-def _check_operators(module: ModuleOp) -> None:
+def _check_operators(module: ModuleOp, gpu: bool) -> None:
     """Raise Undecided for an operator without kernels for all sizes, before any kernel is built."""
     for op in module.walk():
-        if isinstance(op, dataflow.OperatorOp) and not takes_symbols(op.type_name):
+        if isinstance(op, dataflow.OperatorOp) and not takes_symbols(op.type_name, gpu):
             types = [value.type for value in (*op.operands, *op.results)]
             if any(symbols_of_type(type) for type in types):
                 raise Undecided(f"{op.type_name} '{op.node_name}' needs sizes as numbers")
@@ -101,25 +102,27 @@ def _assume_short_sums(module: ModuleOp) -> None:
 
 
 def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
-    """Compile a graph for a CPU, for all sizes; the graph stays as it is.
+    """Compile a graph for all sizes; the graph stays as it is.
 
     Raises Undecided where a choice depends on sizes that nothing may be assumed of, or a kernel
     takes none but numbers.
     """
-    start = perf_counter()
+    start, target = perf_counter(), parse_target(settings.target)
     if any(operator.bodies for operator in graph.operators):
         raise Undecided("the arenas of the bodies of an If or a Loop have fixed sizes")
-    unmeasured = replace(settings, tuner=None, budget=0.0)
+    # Substitutions are compared as texts of graphs, which are those of numbers.
+    substitution = settings.substitution and not target.is_gpu
+    unmeasured = replace(settings, tuner=None, budget=0.0, substitution=substitution)
     imported = lowered(graph, settings.compared_contractions[0])
     packer = WeightPacker(imported.weights, settings.jobs)
-    _check_operators(imported.module)
+    _check_operators(imported.module, target.is_gpu)
     _assume_short_sums(imported.module)
     try:
         ready = prepared(imported.module, packer, unmeasured)
     except KernelError as error:
         raise Undecided(str(error)) from error
     check_seals(ready.kernels)
-    pipeline = without_pass(settings.passes, PLAN_MEMORY)
+    pipeline = without_pass(unmeasured.passes, PLAN_MEMORY)
     taskflow = scheduled(ready.module, pipeline, ready.runner)
     schedule, slots = in_slots(schedule_of(taskflow))
     ready.clock.lap("schedule passes")
@@ -129,7 +132,7 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
         target=settings.target,
         schedule=SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots),
         weights=weights,
-        requirements=cpu_requirements(settings.target),
+        requirements={} if target.is_gpu else cpu_requirements(settings.target),
         semantics=settings.semantics.ways,
         seconds={**ready.clock.seconds, "all": perf_counter() - start},
     )

@@ -50,6 +50,7 @@ from compiler.program.resident import ResidentMemory, ResidentModule, on_host, o
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
 from compiler.program.symbolic import (
+    SHARED_CODE,
     Sizes,
     SymbolicSegment,
     SymbolicSegments,
@@ -164,7 +165,7 @@ class SegmentCompiler:
 
         It is compiled so at its first sizes. A segment that cannot be is compiled for each size.
         """
-        if self.buckets.sizes or parse_target(self.settings.target).backend != "cpu":
+        if self.buckets.sizes or parse_target(self.settings.target).backend not in SHARED_CODE:
             return None
         if self.saved and request.digest in self.saved:
             return None
@@ -205,7 +206,7 @@ class SegmentCompiler:
         digest = request.digest
         self.modules[digest] = static.runner
         self._symbolic.instances[digest] = segment
-        return static
+        return replace(static, runner=self._on_device(request, static.runner))
 
     def _log_alone(self, what: str, reason: Exception) -> None:
         """Say that a segment is compiled for each size alone, or for some, and why."""
@@ -256,7 +257,10 @@ class SegmentCompiler:
 
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
-        module = self._module(request, graph)
+        return self._on_device(request, self._module(request, graph))
+
+    def _on_device(self, request: SegmentRequest, module: Module) -> SegmentRunner:
+        """A module, whose tensors stay on the device where they can."""
         if not self._has_residents:
             return module
         return ResidentModule.of(module, self._opened, request.source.reread)

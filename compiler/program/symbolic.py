@@ -1,7 +1,7 @@
 """Segments that are compiled once for all sizes of their inputs, and their modules for some."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -10,10 +10,13 @@ import numpy as np
 
 from compiler.artifact.module import Module
 from compiler.backends.cpu.build import SharedCode
+from compiler.backends.gpu.functions import SharedFunctions
 from compiler.driver.symbolic import SymbolicBuild
 from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
+from compiler.schedule.kernels import KernelSpec
 from compiler.support.arguments import LARGEST_SIZE
+from compiler.target.target import parse_target
 from compiler.tensors.assumptions import Assumptions
 from compiler.tensors.extents import Extent, Shape, bounds, extent_of, value_at
 from compiler.tensors.substitution import is_symbolic, substituted_shape
@@ -21,6 +24,13 @@ from compiler.tensors.symbols import Symbol
 
 LEAST = 2
 """The least size that a symbol stands for: axes of one element broadcast, empty ones are rare."""
+
+SHARED_CODE: Mapping[str, Callable[[Iterable[KernelSpec]], SharedCode | SharedFunctions]] = {
+    "cpu": SharedCode,
+    "cuda": SharedFunctions,
+    "emu": SharedFunctions,
+}
+"""The code of kernels that modules for several sizes share, by the backends that have such."""
 
 _SCOPES = count(1)
 """A number for each compilation: results cached for one are not those of another's symbols, as
@@ -42,10 +52,11 @@ class SymbolicSegment:
     outputs: FoldedOutputs
     build: SymbolicBuild
     options: Mapping[str, Any]
-    code: SharedCode = field(init=False)
+    code: SharedCode | SharedFunctions = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "code", SharedCode(self.build.schedule.kernels.values()))
+        share = SHARED_CODE[parse_target(self.build.target).backend]
+        object.__setattr__(self, "code", share(self.build.schedule.kernels.values()))
 
     def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> Sizes | None:
         """The sizes by which inputs have these shapes; None if it is not compiled for them."""

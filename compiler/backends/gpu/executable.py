@@ -13,6 +13,7 @@ from compiler.backends.gpu.executor import (
     GpuExecutor,
     Programs,
 )
+from compiler.backends.gpu.functions import SharedFunctions
 from compiler.backends.gpu.memory import logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.sharing import DeviceShare, Weights
@@ -29,6 +30,7 @@ GPU_LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
     **GPU_EXECUTOR_OPTIONS,
     "costs": optional(MAPPING),
     "share": optional(instance(DeviceShare, "the memory that other executables share")),
+    "code": optional(instance(SharedFunctions, "the code of other executables")),
 }
 """The options of `GpuExecutable.load`."""
 
@@ -68,11 +70,13 @@ class GpuExecutable:
         *,
         costs: Mapping[str, float] | None = None,
         share: DeviceShare | None = None,
+        code: SharedFunctions | None = None,
         **options: Any,
     ) -> "GpuExecutable":
         """Load kernels and weights; `costs` are measured nanoseconds by kernel name.
 
-        Executables with the same `share` have one arena, and weights that are the same arrays once.
+        Executables with the same `share` have one arena, and weights that are the same arrays once;
+        those with the same `code` have its kernels loaded once.
         Other options are fields of `ExecutorSettings`.
         """
         settings = settings_from(ExecutorSettings(), options)
@@ -80,7 +84,7 @@ class GpuExecutable:
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
         placed = Weights(driver, schedule, weights, share)
-        programs = Programs(driver, kernels, placed, share)
+        programs = Programs(driver, kernels, placed, share, code)
         return cls(programs, schedule, costs or {}, settings)
 
     def alternative(self, schedule: Schedule, **options: Any) -> "GpuExecutable":

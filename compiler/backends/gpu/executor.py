@@ -12,7 +12,7 @@ from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuf
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.functions import Functions
+from compiler.backends.gpu.functions import Functions, LoadedKernel, SharedFunctions
 from compiler.backends.gpu.graph import GraphParts
 from compiler.backends.gpu.kernels import Calls, has_indirect_entries
 from compiler.backends.gpu.nvtx import profiled
@@ -124,7 +124,8 @@ class Programs:
     """A module's kernels on a device, loaded as schedules need them, and its weights.
 
     Kernels of schedules with much parallelism share one shared-memory carveout. It is set on the
-    function, so that other schedules load their kernels separately.
+    function, so that other schedules load their kernels separately. With `code`, other modules have
+    the same kernels loaded.
     """
 
     def __init__(
@@ -133,11 +134,13 @@ class Programs:
         kernels: Mapping[str, KernelSpec],
         weights: Weights,
         share: DeviceShare | None = None,
+        code: SharedFunctions | None = None,
     ) -> None:
         self.driver = driver
         self.kernels = kernels
         self.weights = weights
         self.share = share
+        self.code = code
         self._loaded: dict[bool, GpuProgram] = {}
         self._lock = RLock()
 
@@ -146,7 +149,10 @@ class Programs:
         with self._lock:
             if plan.crowded not in self._loaded:
                 self.driver.make_current()
-                functions = Functions(self.driver, plan.schedule, self.kernels)
+                load = self.code and partial(self.code.loaded, crowded=plan.crowded)
+                functions = Functions(
+                    self.driver, plan.schedule, self.kernels, load or LoadedKernel
+                )
                 if plan.crowded:
                     functions.set_smem_carveout()
                 self._loaded[plan.crowded] = GpuProgram(

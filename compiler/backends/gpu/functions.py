@@ -1,14 +1,16 @@
 """Compiled kernels on a device."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from threading import Lock
 
-from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.driver import Driver, FunctionInfo, Handle
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import Schedule, Task, View
 from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.verify.seals import unsealed_code
 
 SMEM_CARVEOUT = 75
 """Percent of an SM's L1 that is shared memory where kernels run concurrently.
@@ -18,17 +20,80 @@ Measured on an H200: NASNet-mobile, PNASNet, Inception-v3 and HRNet take 0.96 of
 """
 
 
+class LoadedKernel:
+    """A kernel's code on a device, unloaded with the last reference to it."""
+
+    def __init__(self, driver: Driver, kernel: KernelSpec) -> None:
+        self._driver = driver
+        self._module: Handle | None = driver.load_module(kernel.code)
+        self._functions: dict[str, tuple[Handle, FunctionInfo]] = {}
+
+    def function(self, symbol: str) -> tuple[Handle, FunctionInfo]:
+        """A function and the resources that it takes."""
+        if symbol not in self._functions:
+            function = self._driver.function(self._module, symbol)
+            self._functions[symbol] = function, self._driver.function_info(function)
+        return self._functions[symbol]
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._driver.make_current()
+            self._driver.unload_module(self._module)
+
+
+class SharedFunctions:
+    """The kernels that several schedules launch in different grids, loaded once for a device."""
+
+    def __init__(self, kernels: Iterable[KernelSpec]) -> None:
+        self._kernels = {_symbols(kernel): kernel for kernel in kernels if kernel.launches}
+        self._loaded: dict[tuple[bool, tuple[str, ...]], LoadedKernel] = {}
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type["SharedFunctions"], tuple[object, ...]]:
+        """A copy is loaded anew."""
+        return SharedFunctions, (tuple(self._kernels.values()),)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the kernels' code."""
+        return sum(len(kernel.code) for kernel in self._kernels.values())
+
+    def loaded(self, driver: Driver, kernel: KernelSpec, crowded: bool) -> LoadedKernel:
+        """The code of a kernel, for crowded schedules or others; raises KernelError for another's.
+
+        A carveout, which crowded schedules set, belongs to a function.
+        """
+        symbols = _symbols(kernel)
+        own = self._kernels.get(symbols)
+        if own is None or unsealed_code(own) != unsealed_code(kernel):
+            raise KernelError(f"the kernel {kernel.name!r} is not one of those that are shared")
+        with self._lock:
+            if (crowded, symbols) not in self._loaded:
+                self._loaded[crowded, symbols] = LoadedKernel(driver, kernel)
+            return self._loaded[crowded, symbols]
+
+
+def _symbols(kernel: KernelSpec) -> tuple[str, ...]:
+    return tuple(symbol for launch in kernel.launches for symbol in launch.symbols)
+
+
 class Functions:
     """The functions of every kernel that a schedule launches, loaded once for a device.
 
-    `indirect` holds, for each launch of `of`, its second entry point, or None.
+    `indirect` holds, for each launch of `of`, its second entry point, or None. `load` gives the
+    code of a kernel with launches.
     """
 
     def __init__(
-        self, driver: Driver, schedule: Schedule, kernels: Mapping[str, KernelSpec]
+        self,
+        driver: Driver,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        load: Callable[[Driver, KernelSpec], LoadedKernel] = LoadedKernel,
     ) -> None:
         self._driver = driver
-        self._modules: list[Handle] = []
+        self._load_code = load
+        self._loaded: list[LoadedKernel] = []
         self.of: dict[str, tuple[tuple[Handle, Launch], ...]] = {}
         self.indirect: dict[str, tuple[Handle | None, ...]] = {}
         for name in dict.fromkeys(task.kernel for task in schedule.all_tasks):
@@ -43,21 +108,21 @@ class Functions:
                 f"{self._driver.language}: compile the model for this target"
             )
         try:
-            module = self._driver.load_module(kernel.code)
-            self._modules.append(module)
             launches = kernel.launches
-            self.of[kernel.name] = tuple((self._function(module, x), x) for x in launches)
+            code = self._load_code(self._driver, kernel) if launches else None
+            self.of[kernel.name] = tuple((self._function(code, x), x) for x in launches)
             self.indirect[kernel.name] = tuple(
-                self._function(module, replace(x, symbol=x.indirect)) if x.indirect else None
+                self._function(code, replace(x, symbol=x.indirect)) if x.indirect else None
                 for x in launches
             )
+            self._loaded += [code] if code else []
         except DeviceError as error:
             raise DeviceError(f"kernel {kernel.name!r}: {error}") from error
 
-    def _function(self, module: Handle, launch: Launch) -> Handle:
+    def _function(self, code: LoadedKernel | None, launch: Launch) -> Handle:
+        assert code is not None
         driver = self._driver
-        function = driver.function(module, launch.symbol)
-        used = driver.function_info(function)
+        function, used = code.function(launch.symbol)
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         if threads > used.threads_per_block:
             limit = used.threads_per_block
@@ -81,15 +146,8 @@ class Functions:
                     self._driver.set_smem_carveout(function, SMEM_CARVEOUT)
 
     def close(self) -> None:
-        """Unload every module."""
-        self._driver.make_current()
-        for module in self._modules:
-            self._driver.unload_module(module)
-        self._modules.clear()
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.close()
+        """Unload the code of every kernel that no other schedule shares."""
+        self._loaded.clear()
 
 
 def arguments_of(task: Task, launch: Launch) -> list[View]:

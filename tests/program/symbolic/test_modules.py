@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from compiler.driver.settings import SUBSTITUTE
 from compiler.errors import FlowloomError
 from compiler.frontend.importing.model import lowered
 from compiler.graph.signature import signature
@@ -15,7 +16,7 @@ from compiler.graph.targets import set_target
 from compiler.ir.context import parse_module
 from compiler.ir.edit import graphs_of
 from compiler.kernels.group import extract_group
-from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases, without_pass
 from compiler.passes.runner import Runner, verify
 from compiler.program.folding import folded
 from compiler.tensors.assumptions import Assumptions, assuming
@@ -36,6 +37,7 @@ from tests.program.symbolic.test_graphs import EXPORTS, one_node, sizes_that_fit
 from tests.program.symbolic.texts import text_at, without_hashes
 
 GRAPH_PASSES, _ = split_phases(parse(DEFAULT_PIPELINE))
+UNSUBSTITUTED = without_pass(DEFAULT_PIPELINE, SUBSTITUTE)
 BERTS = ["bert", "bert_dynamic", "bert_dynamo"]
 HINTS = {"batch": 3, "length": 23}
 
@@ -46,10 +48,10 @@ def exported(name: str, hints: Sizes = HINTS) -> SymbolicGraph:
     return symbolic_graph(read(onnx.load_model_from_string(path.read_bytes())), hints)
 
 
-def imported(graph: SymbolicGraph) -> ModuleOp:
-    """The module of a graph, for a CPU."""
+def imported(graph: SymbolicGraph, target: str = "cpu") -> ModuleOp:
+    """The module of a graph for a target."""
     module = lowered(folded(graph.graph).graph, Contraction.BYTES).module
-    set_target(module, "cpu")
+    set_target(module, target)
     return module
 
 
@@ -79,6 +81,19 @@ def test_passes_decide_as_for_the_example_sizes(name: str):
         numbers = parse_module(text_at(str(module), HINTS))
         assert in_turn(module, numbers, GRAPH_PASSES, HINTS) is None
     assert not assumptions.pinned()
+    holds = assumptions.hold
+    assert all(holds({"batch": b, "length": n}) for b in (2, 3, 32, 64) for n in range(2, 65))
+    for sizes in sizes_that_fit(graph, HINTS, 0):
+        verify(parse_module(text_at(str(module), sizes)))
+
+
+def test_passes_for_a_gpu_decide_as_for_the_example_sizes():
+    """All but substitutions, which compare graphs of numbers."""
+    graph, (steps, _) = exported("bert"), split_phases(parse(UNSUBSTITUTED))
+    with assuming() as assumptions:
+        module = imported(graph, "cuda:sm_90:fp16")
+        numbers = parse_module(text_at(str(module), HINTS))
+        assert in_turn(module, numbers, steps, HINTS) is None
     holds = assumptions.hold
     assert all(holds({"batch": b, "length": n}) for b in (2, 3, 32, 64) for n in range(2, 65))
     for sizes in sizes_that_fit(graph, HINTS, 0):

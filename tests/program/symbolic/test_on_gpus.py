@@ -1,0 +1,70 @@
+"""Segments on the emulated GPU that are compiled once for all sizes."""
+
+import logging
+import shutil
+
+import numpy as np
+import pytest
+
+from compiler.backends.emu.driver import EmulatedDriver
+from tests.program.checks import check, compiled, model_of
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="kernels are compiled by g++")
+
+BLOCK = """g (float[batch, length, 32] x, float[32, 32] wq, float[32, 32] wk, float[32, 32] wv,
+   float[32, 64] wi, float[64, 32] wo, float[32] s, float[32] b) => (float[n, l, m] z) {
+    split = Constant <value = int64[4] {0, 0, 4, 8}> ()
+    joined = Constant <value = int64[3] {0, 0, 32}> ()
+    scale = Constant <value = float {0.35355338}> ()
+    q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
+    qs = Reshape(q, split) ks = Reshape(k, split) vs = Reshape(v, split)
+    qh = Transpose <perm = [0, 2, 1, 3]> (qs)
+    kh = Transpose <perm = [0, 2, 3, 1]> (ks)
+    vh = Transpose <perm = [0, 2, 1, 3]> (vs)
+    d = MatMul(qh, kh) e = Mul(d, scale) w = Softmax(e) c = MatMul(w, vh)
+    t = Transpose <perm = [0, 2, 1, 3]> (c) j = Reshape(t, joined)
+    a = Add(j, x) n1 = LayerNormalization(a, s, b)
+    f = MatMul(n1, wi) g1 = Relu(f) h = MatMul(g1, wo) r = Add(h, n1)
+    z = LayerNormalization(r, s, b) }"""
+
+SCAN = """g (float[rows, 8] x) => (float[n, 8] z) {
+    axis = Constant <value = int64 {0}> () y = CumSum(x, axis) z = Sigmoid(y) }"""
+
+
+def test_a_transformer_is_compiled_and_loaded_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    loads: list[int] = []
+    load = EmulatedDriver.load_module
+
+    def counted(driver: EmulatedDriver, image: bytes) -> object:
+        loads.append(len(image))
+        return load(driver, image)
+
+    monkeypatch.setattr(EmulatedDriver, "load_module", counted)
+    module, model = compiled(BLOCK, target="emu:sm_90:fp32"), model_of(BLOCK)
+    numbers = np.random.default_rng(0)
+
+    def draw(*shape: int) -> np.ndarray:
+        return numbers.standard_normal(shape).astype("f4") / 4
+
+    first = 0
+    shapes = {"wi": (32, 64), "wo": (64, 32), "s": (32,), "b": (32,)}
+    weights = {name: draw(*shapes.get(name, (32, 32))) for name in ("wq", "wk", "wv", *shapes)}
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        for batch, length in ((3, 40), (2, 65), (7, 2), (2, 33), (3, 40)):
+            check(module, model, {"x": draw(batch, length, 32), **weights})
+            first = len(loads) if (batch, length) == (3, 40) and not first else first
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "for all sizes of batch, length" in message
+    assert len(loads) == first > 0
+
+
+def test_what_has_no_symbolic_kernel_is_compiled_for_each_size(caplog: pytest.LogCaptureFixture):
+    module, model = compiled(SCAN, target="emu"), model_of(SCAN)
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        for rows in (30, 50):
+            check(module, model, {"x": np.ones((rows, 8), "f4")})
+    first, *compilations = [record.getMessage() for record in caplog.records]
+    assert "is compiled for each size alone: CumSum" in first
+    assert len(compilations) == 2
