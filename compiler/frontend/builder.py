@@ -25,7 +25,7 @@ from compiler.frontend.interpreter.extents import evaluate_extents, settled
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
-from compiler.net.operators import OPERATORS, POSITIONS, infer
+from compiler.net.operators import LARGEST_TENSOR, OPERATORS, POSITIONS, infer
 from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -195,23 +195,25 @@ class Builder:
             return None
         try:
             arrays = evaluate_extents(op_type, inputs, attributes, len(used))
+            return [
+                Value(self.node, type.dtype, type.shape, settled(array, type.dtype))
+                for type, array in zip(types, arrays, strict=True)
+            ]
         except Undecided:
             return None
-        return [
-            Value(self.node, type.dtype, type.shape, settled(array, type.dtype))
-            for type, array in zip(types, arrays, strict=True)
-        ]
 
     def at_run_time(self, value: Value) -> Value:
         """A tensor of sizes as one that a run computes; any other value as it is.
 
-        Raises Undecided if there are many sizes, or their type is not an index's.
+        Raises Undecided if there are many sizes, or they or their type are not those of indices.
         """
         if not value.symbolic:
             return value
         sizes = [as_extent(size) for size in value.content.reshape(-1)]
         if len(sizes) > MOST_SIZES or value.dtype not in ("int32", "int64"):
             raise Undecided(f"{len(sizes)} sizes in a tensor of {value.dtype}")
+        if not all(-LARGEST_TENSOR <= size <= LARGEST_TENSOR for size in sizes):
+            raise Undecided("a kernel does not count so far as a size that is computed")
         zero = self.constant(0, value.dtype)
         each = [self.one(POSITIONS, zero, first=size, step=0, count=1) for size in sizes]
         vector = self.one("Concat", *each, axis=0) if len(each) > 1 else each[0]

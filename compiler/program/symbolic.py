@@ -2,11 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-
-import numpy as np
 
 from compiler.artifact.module import Module
 from compiler.backends.cpu.build import SharedCode
@@ -15,7 +13,7 @@ from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
 from compiler.support.arguments import LARGEST_SIZE
 from compiler.tensors.assumptions import Assumptions
-from compiler.tensors.extents import Extent, Shape, bounds, extent_of, value_at
+from compiler.tensors.extents import Extent, Shape, bounds, extent_of
 from compiler.tensors.substitution import is_symbolic, substituted_shape
 from compiler.tensors.symbols import Symbol
 
@@ -64,28 +62,13 @@ class SymbolicSegment:
     def at(self, sizes: Sizes) -> StaticSegment:
         """The segment for sizes; raises ScheduleError if the schedule is not valid for them."""
         module = Module(self.build.at(sizes), code=self.code, **self.options)
-        return StaticSegment(self._outputs_at(sizes), module)
-
-    def _outputs_at(self, sizes: Sizes) -> FoldedOutputs:
-        """The outputs that need no operator; those computed from sizes hold extents."""
-        constants = {
-            name: _numbers(array, sizes) if array.dtype.kind == "O" else array
-            for name, array in self.outputs.constants.items()
-        }
-        return replace(self.outputs, constants=constants)
+        return StaticSegment(self.outputs.at(sizes), module)
 
 
 def _admits(extent: Extent, size: int) -> bool:
     """Whether a size is within the bounds of the symbol that an extent is."""
     low, high = bounds(extent)
     return low <= size <= high
-
-
-def _numbers(array: np.ndarray, sizes: Sizes) -> np.ndarray:
-    values = [value_at(extent, sizes) for extent in array.reshape(-1).tolist()]
-    numbers = np.array(values, np.int64).reshape(array.shape)
-    numbers.flags.writeable = False
-    return numbers
 
 
 def symbolic_axes(

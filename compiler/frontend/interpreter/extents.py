@@ -62,7 +62,15 @@ def evaluate_extents(
 
 
 def settled(array: Array, dtype: str) -> Array:
-    """An array of extents, as one of numbers if no symbol is left in it."""
+    """An array of extents, as one of numbers if no symbol is left in it.
+
+    Extents do not wrap around: raises Undecided for those beyond the type. Where that depends on
+    sizes, none is assumed to be.
+    """
+    if dtype in SIZE_DTYPES:
+        limits = np.iinfo(dtype)
+        if not all(limits.min <= item <= limits.max for item in array.reshape(-1).tolist()):
+            raise Undecided(f"a size that is computed wraps around in {dtype}")
     return array if has_symbols(array.reshape(-1)) else array.astype(dtype)
 
 
