@@ -15,19 +15,22 @@ from functools import reduce
 from itertools import product
 from math import gcd, inf
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, SupportsIndex, TypeGuard
 
 from compiler.tensors.symbols import Range, Symbol, floor, times
 
 Relation = Literal["==", "!=", "<", "<="]
 """How an extent compares with 0."""
 
-
 NO_RANGES: Mapping[Symbol, Range] = {}
 """The bounds of symbols are their own."""
 
 
-class Undecided(Exception):
+class NotForAllSizes(Exception):
+    """A compilation for all sizes is not possible, or not valid for these: compile for numbers."""
+
+
+class Undecided(NotForAllSizes):
     """A comparison that holds for some sizes only, where nothing may be assumed."""
 
 
@@ -112,23 +115,24 @@ class Expression(_Number):
 
     __repr__ = __str__
 
-    def __add__(self, other: "Extent") -> "Extent":
-        return _sum((self, other))
+    # the other operand decides if it is not a number: a list is repeated, an index is scaled
+
+    def __add__(self, other: Any) -> "Extent":
+        return _sum((self, other)) if _is_number(other) else NotImplemented
 
     __radd__ = __add__
 
     def __neg__(self) -> "Extent":
         return _multiplied(self, -1)
 
-    def __sub__(self, other: "Extent") -> "Extent":
-        return _sum((self, _multiplied(other, -1)))
+    def __sub__(self, other: Any) -> "Extent":
+        return _sum((self, _multiplied(other, -1))) if _is_number(other) else NotImplemented
 
     def __rsub__(self, other: int) -> "Extent":
         return _sum((other, -self))
 
     def __mul__(self, other: Any) -> "Extent":
-        # a list is repeated: NotImplemented makes Python ask the list
-        return _multiplied(self, other) if isinstance(other, int | Expression) else NotImplemented
+        return _multiplied(self, other) if _is_number(other) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -294,9 +298,17 @@ def atom_extent(atom: Atom) -> Expression:
     return Expression(frozenset({((atom,), 1)}))
 
 
+def _is_number(value: object) -> "TypeGuard[Extent]":
+    return isinstance(value, int | float | Expression | SupportsIndex)
+
+
 def terms_of(extent: Extent) -> Iterable[tuple[Monomial, int]]:
-    """The monomials of an extent, each with its factor."""
-    return extent.terms if isinstance(extent, Expression) else (((), index(extent)),)
+    """The monomials of an extent, each with its factor; raises Undecided for a float."""
+    if isinstance(extent, Expression):
+        return extent.terms
+    if isinstance(extent, float):  # extents are not rounded to floats
+        raise Undecided(f"a size is computed with {extent}, which is not whole")
+    return (((), index(extent)),)
 
 
 def _key(terms: Iterable[tuple[Monomial, int]]) -> frozenset[tuple[Monomial, int]]:
