@@ -15,7 +15,6 @@ from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import Settings
-from compiler.errors import KernelError
 from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import lowered
 from compiler.ir import dataflow
@@ -29,7 +28,7 @@ from compiler.net.operators import OPERATORS
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.symbolic import SymbolicSchedule
 from compiler.tensors.exact import plain
-from compiler.tensors.extents import Extent, Undecided, elements
+from compiler.tensors.extents import Extent, NotForAllSizes, elements
 from compiler.tensors.substitution import is_symbolic
 from compiler.verify.seals import check_seals, sealed_kernel
 from compiler.verify.slots import in_slots
@@ -67,19 +66,19 @@ class SymbolicBuild:
 
 
 def _check_operators(module: ModuleOp) -> None:
-    """Raise Undecided for an operator without kernels for all sizes, before any kernel is built."""
+    """Raise NotForAllSizes for an operator without such kernels, before any kernel is built."""
     for op in module.walk():
         if isinstance(op, dataflow.OperatorOp) and not takes_symbols(op.type_name):
             types = [value.type for value in (*op.operands, *op.results)]
             if any(symbols_of_type(type) for type in types):
-                raise Undecided(f"{op.type_name} '{op.node_name}' needs sizes as numbers")
+                raise NotForAllSizes(f"{op.type_name} '{op.node_name}' needs sizes as numbers")
 
 
 def _assume_short_sums(module: ModuleOp) -> None:
     """Assume that the terms of sums are few enough for the accumulators that kernels have.
 
-    Kernels for one size divide longer sums into runs. Raises Undecided where the example sizes have
-    longer ones.
+    Kernels for one size divide longer sums into runs. Raises NotForAllSizes where the example
+    sizes have longer ones.
     """
     for op in module.walk():
         if not isinstance(op, dataflow.OperatorOp):
@@ -97,27 +96,24 @@ def _assume_short_sums(module: ModuleOp) -> None:
             # along memory the lanes of vectors are accumulators
             most *= INNER_SUMS if len(shape) - 1 in axes else 1
         if is_symbolic(terms) and plain(terms) > most:
-            raise Undecided(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
+            raise NotForAllSizes(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
 
 
 def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     """Compile a graph for a CPU, for all sizes; the graph stays as it is.
 
-    Raises Undecided where a choice depends on sizes that nothing may be assumed of, or a kernel
-    takes none but numbers.
+    Raises NotForAllSizes where a choice depends on sizes that nothing may be assumed of, or a
+    kernel takes none but numbers.
     """
     start = perf_counter()
     if any(operator.bodies for operator in graph.operators):
-        raise Undecided("the arenas of the bodies of an If or a Loop have fixed sizes")
+        raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
     unmeasured = replace(settings, tuner=None, budget=0.0)
     imported = lowered(graph, settings.compared_contractions[0])
     packer = WeightPacker(imported.weights, settings.jobs)
     _check_operators(imported.module)
     _assume_short_sums(imported.module)
-    try:
-        ready = prepared(imported.module, packer, unmeasured)
-    except KernelError as error:
-        raise Undecided(str(error)) from error
+    ready = prepared(imported.module, packer, unmeasured)
     check_seals(ready.kernels)
     pipeline = without_pass(settings.passes, PLAN_MEMORY)
     taskflow = scheduled(ready.module, pipeline, ready.runner)

@@ -13,7 +13,6 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
-from compiler.errors import KernelError
 from compiler.kernels.group import Group, takes_symbols
 from compiler.tensors.extents import (
     DECIDING,
@@ -22,6 +21,7 @@ from compiler.tensors.extents import (
     Extent,
     Maximum,
     Monomial,
+    NotForAllSizes,
     Quotient,
     Undecided,
     at_hints,
@@ -250,24 +250,14 @@ def sized(group: Group) -> Group:
     return group.mapped(as_size)
 
 
-_NO_FORM = (ArithmeticError, AssertionError, RuntimeError, TypeError, Undecided, ValueError)
-"""The errors of code that meets an extent where it needs a number."""
-
-
 @contextmanager
 def for_all_sizes(group: Group) -> Generator[None]:
-    """Assume nothing about sizes, and raise KernelError for what is only so for some.
-
-    So is what has no form for symbols yet: a caller may build kernels for sizes instead.
-    """
+    """Assume nothing about sizes: raises NotForAllSizes for what is only so for some."""
     for operator in group.operators:
         if not takes_symbols(operator.type):
-            raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
+            raise NotForAllSizes(f"no symbolic kernel: {operator.label} needs sizes as numbers")
     token = DECIDING.set(None)
     try:
         yield
-    except _NO_FORM as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise KernelError(f"no symbolic kernel: {reason}") from error
     finally:
         DECIDING.reset(token)
