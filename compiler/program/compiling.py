@@ -152,10 +152,10 @@ class SegmentCompiler:
             if segment := self._for_all_sizes(request):
                 return segment
         except NotForAllSizes as reason:
-            self._symbolic.fixed.add(request.contents_key)
+            self._symbolic.fixed.add(request.key_of_any_sizes)
             self._log_alone(source.name, reason)
         except Exception as fault:
-            self._symbolic.fixed.add(request.contents_key)
+            self._symbolic.fixed.add(request.key_of_any_sizes)
             specialised = self._for_these_sizes(request)  # raises an error of the model's again
             self._warn_of_fault(source.name, fault)
             return specialised
@@ -184,7 +184,7 @@ class SegmentCompiler:
             return None
         if self.saved and request.digest in self.saved:
             return None
-        key = request.contents_key
+        key = request.key_of_any_sizes
         for segment in self._symbolic.compiled[key]:
             if (sizes := segment.sizes_of(request.shapes)) is not None:
                 return self._at_sizes(request, segment, sizes)

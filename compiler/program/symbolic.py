@@ -116,15 +116,15 @@ def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]
 
 @dataclass
 class SymbolicSegments:
-    """The segments compiled for all sizes, and ones that cannot be, by known contents.
+    """The segments compiled for all sizes, and ones that cannot be, by `key_of_any_sizes`.
 
     `instances` are those of which a module is for some sizes, by the digest of its request.
     """
 
-    compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
+    compiled: defaultdict[str, list[SymbolicSegment]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    fixed: set[tuple[str, bytes]] = field(default_factory=set[tuple[str, bytes]])
+    fixed: set[str] = field(default_factory=set[str])
     instances: dict[str, SymbolicSegment] = field(default_factory=dict[str, SymbolicSegment])
 
     @property
