@@ -231,3 +231,61 @@ def test_short_sums_have_one_run():
     assert run_of(LONG_SUM) == LONG_SUM
     assert run_of(LONG_SUM + 1) == LEAST_RUN
     assert run_of(40_000_000) == 6325
+
+
+EQUAL = np.float32(0.1)
+"""A number whose sums are rounded the same way for long: errors of equal terms do not cancel."""
+
+
+def equal_terms(operator: str, n: int, target: str, axis: int = 1) -> tuple[Array, Array]:
+    """A reduction or scan of n equal terms, and its exact result."""
+    shape = (3, n) if axis == 1 else (n, 3)
+    x, value = np.full(shape, EQUAL), float(EQUAL)
+    head, pooled = f"float[{shape[0]},{shape[1]}] x", f"float[1,{shape[0]},{shape[1]}] x"
+    body = {
+        "Softmax": f"g ({head}) => (float[{shape[0]},{shape[1]}] z) {{ z = Softmax<axis={axis}>(y) }}",
+        "GlobalAveragePool": f"g ({pooled}) => (float[1,3,1] z) {{ z = GlobalAveragePool(x) }}",
+        "CumSum": f"g ({head}) => (float[a,b] z) <int64 at = {{{axis}}}> {{ z = CumSum(x, at) }}",
+    }
+    default = f"g ({head}) => (float[a,b] z) {{ z = {operator}(x, axes) }}"
+    text = body.get(operator, default).replace("Softmax<axis=1>(y)", "Softmax<axis=1>(x)")
+    whole = n * value
+    if operator == "Softmax":  # one term is 1, the others a tenth of it
+        x, whole = np.full(shape, np.log(value, dtype=np.float32)), 0.0
+        x[:, 0] = 0
+        wide = np.exp(x.astype(float))
+        return run(text, {"x": x}, target), wide / wide.sum(1, keepdims=True)
+    if operator == "GlobalAveragePool":
+        x = x[None]
+    exact = {
+        "ReduceMean": value,
+        "GlobalAveragePool": value,
+        "ReduceL2": value * sqrt(n),
+        "ReduceLogSumExp": np.log(n) + value,
+        "CumSum": np.cumsum(np.full(shape, value), axis),
+    }
+    axes = {} if operator in body else {"axes": np.array([axis])}
+    return run(text, {"x": x}, target, **axes), np.asarray(exact.get(operator, whole))
+
+
+@pytest.mark.parametrize(
+    ("operator", "n", "target", "axis"),
+    [
+        ("ReduceSum", 1_000_003, "cpu", 1),
+        ("ReduceSum", 1_000_000, "cpu", 0),
+        ("ReduceL1", 400_000, "cpu", 1),
+        ("ReduceMean", 1_000_000, "cpu", 1),
+        ("ReduceL2", 500_009, "cpu", 1),
+        ("ReduceL2", 60_000, "cpu", 0),
+        ("Softmax", 400_000, "cpu", 1),
+        ("GlobalAveragePool", 700_000, "cpu", 1),
+        ("CumSum", 300_000, "cpu", 1),
+        ("CumSum", 300_000, "cpu", 0),
+        ("ReduceSum", 200_003, "emu", 1),
+        ("ReduceMean", 50_000, "emu", 0),
+        ("CumSum", 50_000, "emu", 1),
+    ],
+)
+def test_equal_terms_do_not_drift(operator: str, n: int, target: str, axis: int):
+    result, exact = equal_terms(operator, n, target, axis)
+    assert np.abs(result / exact - 1).max() <= 128 * ROUNDING
