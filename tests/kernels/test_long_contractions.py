@@ -237,35 +237,30 @@ EQUAL = np.float32(0.1)
 """A number whose sums are rounded the same way for long: errors of equal terms do not cancel."""
 
 
-def equal_terms(operator: str, n: int, target: str, axis: int = 1) -> tuple[Array, Array]:
+def equal_terms(operator: str, n: int, target: str, axis: int) -> tuple[Array, Array]:
     """A reduction or scan of n equal terms, and its exact result."""
     shape = (3, n) if axis == 1 else (n, 3)
-    x, value = np.full(shape, EQUAL), float(EQUAL)
-    head, pooled = f"float[{shape[0]},{shape[1]}] x", f"float[1,{shape[0]},{shape[1]}] x"
-    body = {
-        "Softmax": f"g ({head}) => (float[{shape[0]},{shape[1]}] z) {{ z = Softmax<axis={axis}>(y) }}",
-        "GlobalAveragePool": f"g ({pooled}) => (float[1,3,1] z) {{ z = GlobalAveragePool(x) }}",
-        "CumSum": f"g ({head}) => (float[a,b] z) <int64 at = {{{axis}}}> {{ z = CumSum(x, at) }}",
-    }
-    default = f"g ({head}) => (float[a,b] z) {{ z = {operator}(x, axes) }}"
-    text = body.get(operator, default).replace("Softmax<axis=1>(y)", "Softmax<axis=1>(x)")
-    whole = n * value
-    if operator == "Softmax":  # one term is 1, the others a tenth of it
-        x, whole = np.full(shape, np.log(value, dtype=np.float32)), 0.0
+    x, value, constants = np.full(shape, EQUAL), float(EQUAL), {"axes": np.array([axis])}
+    node, exact = (
+        f"{operator}(x, axes)",
+        {
+            "ReduceMean": np.array(value),
+            "ReduceL2": np.array(value * sqrt(n)),
+            "CumSum": np.cumsum(np.full(shape, value), axis),
+        }.get(operator, np.array(n * value)),
+    )
+    if operator == "CumSum":
+        constants = {"axes": np.array(axis)}
+    elif operator == "GlobalAveragePool":
+        x, node, exact, constants = x[None], "GlobalAveragePool(x)", np.array(value), {}
+    elif operator == "Softmax":  # one term is 1, the others are a tenth
+        x[:] = np.log(EQUAL)
         x[:, 0] = 0
         wide = np.exp(x.astype(float))
-        return run(text, {"x": x}, target), wide / wide.sum(1, keepdims=True)
-    if operator == "GlobalAveragePool":
-        x = x[None]
-    exact = {
-        "ReduceMean": value,
-        "GlobalAveragePool": value,
-        "ReduceL2": value * sqrt(n),
-        "ReduceLogSumExp": np.log(n) + value,
-        "CumSum": np.cumsum(np.full(shape, value), axis),
-    }
-    axes = {} if operator in body else {"axes": np.array([axis])}
-    return run(text, {"x": x}, target, **axes), np.asarray(exact.get(operator, whole))
+        node, exact, constants = "Softmax<axis=1>(x)", wide / wide.sum(1, keepdims=True), {}
+    sizes, open_sizes = (",".join(map(str, s)) for s in (x.shape, "abc"[: x.ndim]))
+    text = f"g (float[{sizes}] x) => (float[{open_sizes}] z) {{ z = {node} }}"
+    return run(text, {"x": x}, target, **constants), exact
 
 
 @pytest.mark.parametrize(
