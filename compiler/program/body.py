@@ -49,6 +49,11 @@ class BodyGraph:
     opsets: Mapping[str, int]
     path: str = ""
 
+    def __post_init__(self) -> None:
+        """Keep constants from being written to, through results that are views of them."""
+        for value in self.constants.values():
+            value.flags.writeable = False
+
 
 @dataclass
 class Runtime:
