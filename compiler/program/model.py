@@ -164,12 +164,13 @@ class DynamicModule:
         return self.compiler.memory
 
     def prepare(self, sizes: Mapping[str, int] | None = None) -> None:
-        """Compile now the segments that read the inputs, for sizes by symbol.
+        """Compile now the segments that read input tensors alone, for sizes by symbol.
 
         Raises ShapeError for a dimension whose size is neither fixed nor given.
         """
         check_arguments({"sizes": sizes}, PREPARE)
-        self._body.prepare({type.name: example_of(type, sizes or {}) for type in self.inputs})
+        tensors = [type for type in self.inputs if type.kind == "tensor"]
+        self._body.prepare({type.name: example_of(type, sizes or {}) for type in tensors})
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the model and all that was compiled so far, for `compiler.load`.
