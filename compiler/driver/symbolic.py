@@ -27,8 +27,9 @@ from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
 from compiler.net.operators import OPERATORS
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.symbolic import SymbolicSchedule
+from compiler.tensors.arithmetic import elements
 from compiler.tensors.exact import plain
-from compiler.tensors.extents import Extent, NotForAllSizes, elements
+from compiler.tensors.extents import Extent, NotForAllSizes
 from compiler.tensors.substitution import is_symbolic
 from compiler.verify.seals import check_seals, sealed_kernel
 from compiler.verify.slots import in_slots

@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
 from compiler.kernels.group import Group, takes_symbols
+from compiler.tensors.arithmetic import maximum, minimum
 from compiler.tensors.extents import (
     DECIDING,
     Atom,
@@ -26,8 +27,6 @@ from compiler.tensors.extents import (
     Undecided,
     at_hints,
     extent_of,
-    maximum,
-    minimum,
 )
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol

@@ -155,8 +155,8 @@ class SegmentCompiler:
             self._symbolic.fixed.add(request.key_of_any_sizes)
             self._log_alone(source.name, reason)
         except Exception as fault:
-            self._symbolic.fixed.add(request.key_of_any_sizes)
             specialised = self._for_these_sizes(request)  # raises an error of the model's again
+            self._symbolic.fixed.add(request.key_of_any_sizes)
             self._warn_of_fault(source.name, fault)
             return specialised
         return self._for_these_sizes(request)

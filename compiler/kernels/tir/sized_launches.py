@@ -19,7 +19,8 @@ from compiler.kernels.sizes import (
     variable_of,
 )
 from compiler.kernels.tir.memory import buffer_elements
-from compiler.tensors.extents import NotForAllSizes, ceil_div
+from compiler.tensors.arithmetic import ceil_div
+from compiler.tensors.extents import NotForAllSizes
 from compiler.tensors.symbols import Symbol
 
 RUN_ATTRIBUTE = "run"

@@ -162,11 +162,17 @@ def test_a_fault_while_compiling_for_all_sizes_is_warned_of_and_results_are_righ
     check(module, model, {"x": tensor(4, 20, 8)})
 
 
-def test_an_error_of_the_model_is_no_fault(recwarn: pytest.WarningsRecorder) -> None:
+def test_an_error_of_the_model_is_no_fault(
+    recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
     text = """g (float[n, 70] x, float[m, 70] y) => (float[k, 70] z) { z = Add(x, y) }"""
+    module = compiled(text)
     with pytest.raises(ShapeError, match="Add"):
-        compiled(text).run({"x": tensor(3, 70), "y": tensor(5, 70)})
+        module.run({"x": tensor(3, 70), "y": tensor(5, 70)})
     assert not recwarn.list
+    for n in (3, 5):
+        check(module, model_of(text), {"x": tensor(n, 70), "y": tensor(n, 70)})
+    assert messages(caplog) == ["all"]
 
 
 FROM_SIZES = {
@@ -182,6 +188,17 @@ FROM_SIZES = {
     "a comparison": """g (float[n, m] x) => (float[n, m] w, bool[2] z)
         <int32 zero = {0}> { w = Tanh(x) s = Shape(x) t = Cast<to = 6>(s) u = Mul(t, t)
           v = Mul(u, t) z = Less(v, zero) }""",
+    "a chain of quotients": "g (float[n, m] x) => (float[n, m] w, int64[2] z)"
+    "<int64 two = {2}, int64 three = {3}> { w = Tanh(x) p0 = Shape(x)"
+    + "".join(
+        f" q{i} = Div(p{i}, two) r{i} = Div(p{i}, three) p{i + 1} = Add(q{i}, r{i})"
+        for i in range(20)
+    )
+    + " z = Identity(p20) }",
+    "a power of a sum": "g (float[n, m] x) => (float[n, m] w, int64 z)"
+    "<int64 large = {9973}> { w = Tanh(x) s = Shape(x) p0 = ReduceSum<keepdims = 0>(s)"
+    + "".join(f" q{i} = Mul(p{i}, p{i}) p{i + 1} = Mod(q{i}, large)" for i in range(9))
+    + " z = Identity(p9) }",
     "a position": """g (float[n, m] x) => (float[n, m] w, int64[1] z)
         { w = Tanh(x) s = Shape(x) z = ArgMax(s) }""",
     "floats": """g (float[n, m] x) => (float[n, m] w, float[2] z)
