@@ -31,6 +31,7 @@ from compiler.errors import (
     ScheduleError,
     SemanticsWarning,
     ShapeError,
+    SymbolicFaultWarning,
     UnsupportedOperatorError,
 )
 from compiler.support.arguments import COMPILE, LOAD, check_arguments
@@ -91,6 +92,7 @@ __all__ = [
     "SemanticsWarning",
     "SessionOptions",
     "ShapeError",
+    "SymbolicFaultWarning",
     "UnsupportedOperatorError",
     "compile",
     "from_torch",

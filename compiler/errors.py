@@ -18,6 +18,14 @@ class SemanticsWarning(UserWarning):
     """
 
 
+class SymbolicFaultWarning(UserWarning):
+    """A fault of Flowloom's kept a segment from being compiled for all sizes; results are right.
+
+    The segment is compiled for each size alone, which takes longer. The message names it and the
+    error; please report both.
+    """
+
+
 class ArgumentError(FlowloomError, TypeError):
     """An argument of a public function has a wrong type; the message names the right one."""
 

@@ -15,7 +15,6 @@ from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import Settings
-from compiler.errors import KernelError
 from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import lowered
 from compiler.ir import dataflow
@@ -29,8 +28,9 @@ from compiler.net.operators import OPERATORS
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.symbolic import SymbolicSchedule
 from compiler.target.target import parse_target
+from compiler.tensors.arithmetic import elements
 from compiler.tensors.exact import plain
-from compiler.tensors.extents import Extent, Undecided, elements
+from compiler.tensors.extents import Extent, NotForAllSizes
 from compiler.tensors.substitution import is_symbolic
 from compiler.verify.seals import check_seals, sealed_kernel
 from compiler.verify.slots import in_slots
@@ -68,19 +68,19 @@ class SymbolicBuild:
 
 
 def _check_operators(module: ModuleOp, gpu: bool) -> None:
-    """Raise Undecided for an operator without kernels for all sizes, before any kernel is built."""
+    """Raise NotForAllSizes for an operator without such kernels, before any kernel is built."""
     for op in module.walk():
         if isinstance(op, dataflow.OperatorOp) and not takes_symbols(op.type_name, gpu):
             types = [value.type for value in (*op.operands, *op.results)]
             if any(symbols_of_type(type) for type in types):
-                raise Undecided(f"{op.type_name} '{op.node_name}' needs sizes as numbers")
+                raise NotForAllSizes(f"{op.type_name} '{op.node_name}' needs sizes as numbers")
 
 
 def _assume_short_sums(module: ModuleOp) -> None:
     """Assume that the terms of sums are few enough for the accumulators that kernels have.
 
-    Kernels for one size divide longer sums into runs. Raises Undecided where the example sizes have
-    longer ones.
+    Kernels for one size divide longer sums into runs. Raises NotForAllSizes where the example
+    sizes have longer ones.
     """
     for op in module.walk():
         if not isinstance(op, dataflow.OperatorOp):
@@ -98,18 +98,18 @@ def _assume_short_sums(module: ModuleOp) -> None:
             # along memory the lanes of vectors are accumulators
             most *= INNER_SUMS if len(shape) - 1 in axes else 1
         if is_symbolic(terms) and plain(terms) > most:
-            raise Undecided(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
+            raise NotForAllSizes(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
 
 
 def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     """Compile a graph for all sizes; the graph stays as it is.
 
-    Raises Undecided where a choice depends on sizes that nothing may be assumed of, or a kernel
-    takes none but numbers.
+    Raises NotForAllSizes where a choice depends on sizes that nothing may be assumed of, or a
+    kernel takes none but numbers.
     """
     start, target = perf_counter(), parse_target(settings.target)
     if any(operator.bodies for operator in graph.operators):
-        raise Undecided("the arenas of the bodies of an If or a Loop have fixed sizes")
+        raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
     # Substitutions are compared as texts of graphs, which are those of numbers.
     substitution = settings.substitution and not target.is_gpu
     unmeasured = replace(settings, tuner=None, budget=0.0, substitution=substitution)
@@ -117,10 +117,7 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     packer = WeightPacker(imported.weights, settings.jobs)
     _check_operators(imported.module, target.is_gpu)
     _assume_short_sums(imported.module)
-    try:
-        ready = prepared(imported.module, packer, unmeasured)
-    except KernelError as error:
-        raise Undecided(str(error)) from error
+    ready = prepared(imported.module, packer, unmeasured)
     check_seals(ready.kernels)
     pipeline = without_pass(unmeasured.passes, PLAN_MEMORY)
     taskflow = scheduled(ready.module, pipeline, ready.runner)

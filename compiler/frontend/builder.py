@@ -21,7 +21,7 @@ from compiler.frontend.graph import (
 )
 from compiler.frontend.index_ranges import IndexRanges
 from compiler.frontend.interpreter.evaluation import operations_of
-from compiler.frontend.interpreter.extents import evaluate_extents, settled
+from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_extents, settled
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
@@ -34,9 +34,9 @@ from compiler.tensors.substitution import (
     Array,
     as_extent,
     extent_array,
+    extents_in,
     has_symbols,
     holds_extents,
-    is_symbolic,
 )
 
 NORMALISED_OPSET = 23
@@ -172,8 +172,11 @@ class Builder:
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
         types = infer(op_type, inputs, attributes, len(used))
-        for extent in (size for type in types for size in type.shape if is_symbolic(size)):
+        shapes = [type.shape for type in types]
+        for extent in extents_in(shapes):
             _ = extent > 0  # kernels of what has elements are others than those of what has none
+        for extent in extents_in([*shapes, *attributes.values()]):
+            check_in_kernels(extent)
         self.index_ranges.check(op_type, inputs, attributes)
         outputs = [
             Value("", type.dtype, type.shape) if use else None
@@ -195,23 +198,25 @@ class Builder:
             return None
         try:
             arrays = evaluate_extents(op_type, inputs, attributes, len(used))
+            return [
+                Value(self.node, type.dtype, type.shape, settled(array, type.dtype))
+                for type, array in zip(types, arrays, strict=True)
+            ]
         except Undecided:
             return None
-        return [
-            Value(self.node, type.dtype, type.shape, settled(array, type.dtype))
-            for type, array in zip(types, arrays, strict=True)
-        ]
 
     def at_run_time(self, value: Value) -> Value:
         """A tensor of sizes as one that a run computes; any other value as it is.
 
-        Raises Undecided if there are many sizes, or their type is not an index's.
+        Raises Undecided if there are many sizes, or they or their type are not those of indices.
         """
         if not value.symbolic:
             return value
         sizes = [as_extent(size) for size in value.content.reshape(-1)]
         if len(sizes) > MOST_SIZES or value.dtype not in ("int32", "int64"):
             raise Undecided(f"{len(sizes)} sizes in a tensor of {value.dtype}")
+        for size in sizes:
+            check_in_kernels(size)
         zero = self.constant(0, value.dtype)
         each = [self.one(POSITIONS, zero, first=size, step=0, count=1) for size in sizes]
         vector = self.one("Concat", *each, axis=0) if len(each) > 1 else each[0]

@@ -1,11 +1,11 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
 from compiler.tensors.extents import Expression, Extent, extent_of, symbols_of, value_at
-from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
+from compiler.tensors.substitution import extents_in, mapped_extents, substituted, substituted_shape
 from compiler.tensors.symbols import Symbol
 
 
@@ -212,15 +212,6 @@ class Group:
         content += tuple((s.name, s.low, s.high, s.hint) for s in self.symbols)
         content += tuple(tuple(sorted(packings)) for packings in self.packed)
         return hashlib.sha256(_plain(content).encode()).hexdigest()
-
-
-def extents_in(value: Any) -> Iterator[Expression]:
-    """The extents over symbols in a shape or an attribute's value."""
-    if isinstance(value, Expression):
-        yield value
-    elif isinstance(value, list | tuple):
-        for part in cast(Iterable[Any], value):
-            yield from extents_in(part)
 
 
 def takes_symbols(operator: str, gpu: bool) -> bool:

@@ -21,6 +21,12 @@ INNER_SUMS = 32
 LEAST_RUN = 512
 """The fewest terms of a run: adding its sum costs next to nothing then."""
 
+WIDE_RUN = 128
+"""The terms of each accumulator of a run whose sum is added in float64.
+
+Roundings of equal terms do not cancel: n of them in one accumulator err by up to n roundings.
+"""
+
 
 def run_of(terms: int) -> int:
     """The terms that an accumulator adds up from zero: all of a short sum.

@@ -13,8 +13,8 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
-from compiler.errors import KernelError
 from compiler.kernels.group import Group, takes_symbols
+from compiler.tensors.arithmetic import maximum, minimum
 from compiler.tensors.extents import (
     DECIDING,
     Atom,
@@ -22,12 +22,11 @@ from compiler.tensors.extents import (
     Extent,
     Maximum,
     Monomial,
+    NotForAllSizes,
     Quotient,
     Undecided,
     at_hints,
     extent_of,
-    maximum,
-    minimum,
 )
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol
@@ -255,25 +254,17 @@ def sized(group: Group) -> Group:
     return group.mapped(as_size)
 
 
-_NO_FORM = (ArithmeticError, AssertionError, RuntimeError, TypeError, Undecided, ValueError)
-"""The errors of code that meets an extent where it needs a number."""
-
-
 @contextmanager
 def for_all_sizes(group: Group, gpu: bool = False) -> Generator[None]:
-    """Assume nothing about sizes, and raise KernelError for what is only so for some.
+    """Assume nothing about sizes: raises NotForAllSizes for what is only so for some.
 
-    So is what has no form for symbols yet, on a CPU or a `gpu`: a caller may build kernels for
-    sizes instead.
+    So it does for operators whose kernels, on a CPU or a `gpu`, need numbers.
     """
     for operator in group.operators:
         if not takes_symbols(operator.type, gpu):
-            raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
+            raise NotForAllSizes(f"no symbolic kernel: {operator.label} needs sizes as numbers")
     token = DECIDING.set(None)
     try:
         yield
-    except _NO_FORM as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise KernelError(f"no symbolic kernel: {reason}") from error
     finally:
         DECIDING.reset(token)

@@ -27,7 +27,7 @@ from compiler.progress import PassBegan, PassEnded, notify
 from compiler.schedule.symbolic import at_example_sizes
 from compiler.support.collector import collector_paused
 from compiler.support.user_files import located
-from compiler.tensors.extents import Undecided
+from compiler.tensors.extents import NotForAllSizes
 from compiler.verify.happens_before import check_schedule
 
 VERIFY_EACH = False
@@ -110,8 +110,8 @@ class Runner:
             step.apply(self.context, module)
         except FlowloomError as error:
             raise type(error)(f"pass '{spec}': {error}") from error
-        except Undecided as error:
-            raise Undecided(f"pass '{spec}': {error}") from error
+        except NotForAllSizes as error:
+            raise NotForAllSizes(f"pass '{spec}': {error}") from error
         except Exception as error:
             what = f"{type(error).__name__}: {located(error, first_line(error))}"
             raise PipelineError(f"pass '{spec}' failed: {what}") from error

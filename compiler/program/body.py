@@ -37,7 +37,8 @@ HostStep = Callable[[Mapping[str, HostValue]], Mapping[str, HostValue]]
 class BodyGraph:
     """A graph in plain terms: nodes in order, names of inputs and outputs, constants by name.
 
-    The inputs include tensors from around the body.
+    The inputs include tensors from around the body. `path` identifies the body in its model: the
+    number of the node and the name of the attribute for each body around it; names need not differ.
     """
 
     name: str
@@ -46,6 +47,12 @@ class BodyGraph:
     outputs: tuple[str, ...]
     constants: Mapping[str, np.ndarray]
     opsets: Mapping[str, int]
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep constants from being written to, through results that are views of them."""
+        for value in self.constants.values():
+            value.flags.writeable = False
 
 
 @dataclass
@@ -237,6 +244,7 @@ class ProgramBody:
             nodes = {index: self.graph.nodes[index] for index in members}
             source = SegmentSource(
                 name=f"{self.graph.name}.{len(self._segments)}",
+                body=self.graph.path,
                 nodes=nodes,
                 reads=step.reads,
                 writes=step.writes,

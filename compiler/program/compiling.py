@@ -1,6 +1,7 @@
 """Specialisation of segments: to constants, to numpy for a few small tensors, or to a module."""
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +19,9 @@ from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
 from compiler.errors import (
-    FlowloomError,
-    KernelError,
     ModelError,
-    ScheduleError,
     ShapeError,
+    SymbolicFaultWarning,
     UnsupportedOperatorError,
 )
 from compiler.frontend.control.unrolling import CONTROL
@@ -62,7 +61,7 @@ from compiler.program.symbolic import (
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
 from compiler.tensors.assumptions import assuming
-from compiler.tensors.extents import Shape, Undecided
+from compiler.tensors.extents import NotForAllSizes, Shape
 
 _LOG = logging.getLogger("compiler.program")
 
@@ -148,8 +147,25 @@ class SegmentCompiler:
     ) -> Specialised | SegmentSplit | Needs:
         arrays = {n: on_host(v) if n in known else v for n, v in inputs.items()}
         request = SegmentRequest(source, arrays, known)
-        if not interpreted and (segment := self._for_all_sizes(request)):
-            return segment
+        if interpreted:
+            return self._for_these_sizes(request, interpreted)
+        try:
+            if segment := self._for_all_sizes(request):
+                return segment
+        except NotForAllSizes as reason:
+            self._symbolic.fixed.add(request.key_of_any_sizes)
+            self._log_alone(source.name, reason)
+        except Exception as fault:
+            specialised = self._for_these_sizes(request)  # raises an error of the model's again
+            self._symbolic.fixed.add(request.key_of_any_sizes)
+            self._warn_of_fault(source.name, fault)
+            return specialised
+        return self._for_these_sizes(request)
+
+    def _for_these_sizes(
+        self, request: SegmentRequest, interpreted: bool = False
+    ) -> Specialised | SegmentSplit | Needs:
+        """The segment for the shapes of a request alone, or for the bucket that they are in."""
         folding = self._folded(request)
         if not isinstance(folding, FoldedGraph):
             return folding
@@ -161,45 +177,39 @@ class SegmentCompiler:
         return padded or StaticSegment(folding.outputs, self._runner(request, folding.graph))
 
     def _for_all_sizes(self, request: SegmentRequest) -> StaticSegment | None:
-        """The segment at the request's sizes, if it is compiled for all; else None.
+        """The segment at the request's sizes; None if it shall be compiled for these alone.
 
-        It is compiled so at its first sizes. A segment that cannot be is compiled for each size.
+        It is compiled for all sizes at its first. Raises NotForAllSizes if it cannot be.
         """
         if self.buckets.sizes or parse_target(self.settings.target).backend not in SHARED_CODE:
             return None
         if self.saved and request.digest in self.saved:
             return None
-        key = request.contents_key
+        key = request.key_of_any_sizes
         for segment in self._symbolic.compiled[key]:
             if (sizes := segment.sizes_of(request.shapes)) is not None:
                 return self._at_sizes(request, segment, sizes)
         if key in self._symbolic.fixed:
             return None
         axes = symbolic_axes(request.shapes, self.buckets.axes)
-        try:
-            segment = self._compiled_for_all(request, axes)
-            if segment is None:
-                return None
-            sizes = segment.sizes_of(request.shapes)
-            if sizes is None:
-                raise Undecided("its first sizes do not meet what was assumed of them")
-        except Exception as reason:  # whatever it is: compiled for one size, it is met again
-            self._symbolic.fixed.add(key)
-            self._log_alone(request.source.name, reason)
+        segment = self._compiled_for_all(request, axes)
+        if segment is None:
             return None
+        sizes = segment.sizes_of(request.shapes)
+        assert sizes is not None, "its first sizes do not meet what was assumed of them"
         self._symbolic.compiled[key].append(segment)
         return self._at_sizes(request, segment, sizes)
 
     def _at_sizes(
         self, request: SegmentRequest, segment: SymbolicSegment, sizes: Sizes
     ) -> StaticSegment | None:
-        """The segment at some sizes; None if its kernels or its schedule are not for them.
+        """The segment at some sizes; None if its kernels are not for them.
 
         Its module is one of the modules, to be saved.
         """
         try:
             static = segment.at(sizes)
-        except (KernelError, ScheduleError) as reason:
+        except NotForAllSizes as reason:
             self._log_alone(str(request), reason)
             return None
         assert isinstance(static.runner, Module)
@@ -213,12 +223,23 @@ class SegmentCompiler:
         _LOG.warning("%s is compiled for each size alone: %s", what, _first_line(reason))
         _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
 
+    def _warn_of_fault(self, what: str, fault: Exception) -> None:
+        """Warn of an error that no segment should meet, and how to see where it arose."""
+        warnings.warn(
+            f"{what} is compiled for each size alone by a fault of Flowloom's, which does not"
+            f" change results: {type(fault).__name__}: {fault}; please report it, with the trace"
+            " that logging.getLogger('compiler.program') writes at level DEBUG",
+            SymbolicFaultWarning,
+            stacklevel=2,
+        )
+        _LOG.debug("the fault", exc_info=fault)
+
     def _compiled_for_all(
         self, request: SegmentRequest, axes: Mapping[str, Shape]
     ) -> SymbolicSegment | None:
         """The segment for all sizes; None where numbers do, as it is small or has no symbols.
 
-        Raises Undecided where it cannot be compiled for more sizes than these.
+        Raises NotForAllSizes where it cannot be compiled for more sizes than these.
         """
         start = perf_counter()
         while any(symbols_in(axes)):
@@ -236,7 +257,7 @@ class SegmentCompiler:
                     continue
                 built = build_symbolic(folding.graph, self._symbolic_settings(request))
             if pinned := assumptions.pinned():
-                raise Undecided(f"{', '.join(pinned)} is taken as a number")
+                raise NotForAllSizes(f"{', '.join(pinned)} is taken as a number")
             built = replace(built, weights=self._weights.shared(built.weights))
             self.seconds[request.source.name] = perf_counter() - start
             names = ", ".join(dict.fromkeys(symbols_in(axes)))
@@ -427,8 +448,7 @@ class SegmentCompiler:
 
 def _first_line(error: Exception) -> str:
     """The beginning of an error's text, with its type unless that is one of ours."""
-    kind = "" if isinstance(error, Undecided | FlowloomError) else f"{type(error).__name__}: "
-    line = f"{kind}{error}".splitlines()[0]
+    line = str(error).splitlines()[0]
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 

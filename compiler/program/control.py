@@ -46,11 +46,14 @@ class ControlNode:
         """The program of a body; one that is repeated may see other shapes in each iteration."""
         proto: onnx.GraphProto = self.attributes[attribute]
         runtime = replace(self.runtime, patience=LOOP_PATIENCE) if repeated else self.runtime
-        return Subprogram.of(runtime, self.around, proto, f"{self.label}.{attribute}")
+        nodes = self.around.nodes
+        number = next(i for i, node in enumerate(nodes) if node is self.node)
+        path = f"{self.around.path}/{number}.{attribute}"
+        return Subprogram.of(runtime, self.around, proto, f"{self.label}.{attribute}", path)
 
     @property
     def label(self) -> str:
-        """Its name, for messages and names of segments."""
+        """Its name, for messages and names of segments; others may have it, too."""
         output = next((name for name in self.node.output if name), "")
         return f"{self.around.name}.{self.node.name or f'{self.node.op_type}_{output}'}"
 
@@ -78,9 +81,9 @@ class Subprogram:
 
     @classmethod
     def of(
-        cls, runtime: Runtime, around: BodyGraph, proto: onnx.GraphProto, name: str
+        cls, runtime: Runtime, around: BodyGraph, proto: onnx.GraphProto, name: str, path: str
     ) -> "Subprogram":
-        """The program of a body in a graph."""
+        """The program of a body in a graph, at a path in the model."""
         initializers = arrays_of(proto, None)
         captured = captures_of(proto)
         captured_constants = {n: around.constants[n] for n in captured if n in around.constants}
@@ -94,6 +97,7 @@ class Subprogram:
             outputs=tuple(output.name for output in proto.output),
             constants={**captured_constants, **initializers, **folded},
             opsets=around.opsets,
+            path=path,
         )
         body = ProgramBody(graph, runtime, reread=frozenset(graph.outputs))
         return cls(proto, formals, captures, body)

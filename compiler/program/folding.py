@@ -1,27 +1,38 @@
 """A segment's graph without the outputs that need no operator."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from compiler.artifact.module import without_checks
-from compiler.frontend.graph import Graph
+from compiler.frontend.graph import Graph, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
+from compiler.tensors.extents import value_at
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedOutputs:
-    """The outputs that are known and those that are inputs; `reads` are inputs of the others."""
+    """The outputs that are known and those that are inputs; `reads` are inputs of the others.
+
+    `sizes` are known but for what symbols stand for.
+    """
 
     constants: Mapping[str, np.ndarray]
     passed: Mapping[str, str]
     reads: Sequence[str]
+    sizes: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def at(self, sizes: Mapping[str, int]) -> "FoldedOutputs":
+        """The outputs for sizes by symbol."""
+        numbers = {name: _frozen(_numbers(value, sizes)) for name, value in self.sizes.items()}
+        return replace(self, constants={**self.constants, **numbers}, sizes={})
 
     def of(self, inputs: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
         """All outputs; raises InputDataError for an index out of range, if checked."""
+        assert not self.sizes, "they are for all sizes"
         if not self.constants and not self.passed:
             return without_checks(computed)
         passed = {name: inputs[source] for name, source in self.passed.items()}
@@ -38,16 +49,23 @@ class FoldedGraph:
 
 def folded(graph: Graph) -> FoldedGraph:
     """The folded form of a graph, which is changed in place."""
-    constants = {n: _frozen(v.content) for n, v in graph.outputs if v.array is not None}
+    known = {name: value for name, value in graph.outputs if value.array is not None}
+    constants = {name: _frozen(v.content) for name, v in known.items() if not v.symbolic}
+    sizes = {name: value for name, value in known.items() if value.symbolic}
     names = {value: value.name for value in graph.inputs}
     passed = {name: names[value] for name, value in graph.outputs if value in names}
-    graph.outputs = [(n, v) for n, v in graph.outputs if n not in constants | passed]
+    graph.outputs = [(n, v) for n, v in graph.outputs if n not in known and n not in passed]
     drop_masks(graph)
     drop_dead(graph)
     read = set(graph.uses())
     graph.inputs = [value for value in graph.inputs if value in read]
     reads = [value.name for value in graph.inputs]
-    return FoldedGraph(FoldedOutputs(constants, passed, reads), graph)
+    return FoldedGraph(FoldedOutputs(constants, passed, reads, sizes), graph)
+
+
+def _numbers(value: Value, sizes: Mapping[str, int]) -> np.ndarray:
+    numbers = [value_at(extent, sizes) for extent in value.content.reshape(-1).tolist()]
+    return np.array(numbers, value.dtype).reshape(value.shape)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -26,6 +26,9 @@ class InterpretedGraph:
 
     def __init__(self, graph: Graph):
         self._graph = graph
+        for value in (value for operator in graph.operators for value in operator.inputs):
+            if value is not None and value.array is not None:
+                value.array.flags.writeable = False  # some results are views of it
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The outputs by name; raises InputDataError for contents that do not fit."""

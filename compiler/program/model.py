@@ -18,6 +18,7 @@ from compiler.program.buckets import Buckets, open_dimensions
 from compiler.program.compiling import SegmentCompiler
 from compiler.program.control import control
 from compiler.program.host import HostValue
+from compiler.program.ownership import Holders
 from compiler.program.reading import GivenShapes, ReadModel, read_program
 from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
@@ -121,8 +122,8 @@ class DynamicModule:
         if stay is not None:
             stay.wait()
             return dict(zip(names, results, strict=True))
-        passed = {id(array) for value in inputs.values() for array in _arrays(value)}
-        return {n: _own(v, passed) for n, v in zip(names, all_on_host(results), strict=True)}
+        holders = Holders(array for value in inputs.values() for array in _arrays(value))
+        return {n: holders.own(v) for n, v in zip(names, all_on_host(results), strict=True)}
 
     def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, HostValue]:
         """The inputs as the body reads them; numbers of the last run's types are known to fit."""
@@ -163,12 +164,13 @@ class DynamicModule:
         return self.compiler.memory
 
     def prepare(self, sizes: Mapping[str, int] | None = None) -> None:
-        """Compile now the segments that read the inputs, for sizes by symbol.
+        """Compile now the segments that read input tensors alone, for sizes by symbol.
 
         Raises ShapeError for a dimension whose size is neither fixed nor given.
         """
         check_arguments({"sizes": sizes}, PREPARE)
-        self._body.prepare({type.name: example_of(type, sizes or {}) for type in self.inputs})
+        tensors = [type for type in self.inputs if type.kind == "tensor"]
+        self._body.prepare({type.name: example_of(type, sizes or {}) for type in tensors})
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the model and all that was compiled so far, for `compiler.load`.
@@ -242,15 +244,6 @@ def _is_numeric(value: Any) -> bool:
 def _arrays(value: HostValue) -> Iterable[HostValue]:
     """A tensor, or the items of a sequence."""
     return cast(list[HostValue], value) if isinstance(value, list) else [value]
-
-
-def _own(value: HostValue, inputs: set[int]) -> HostValue:
-    """A result that shares no memory with inputs and constants."""
-    if isinstance(value, list):
-        return [_own(item, inputs) for item in cast(list[HostValue], value)]
-    flags = getattr(value, "flags", None)
-    shared = flags is not None and (id(value) in inputs or not flags.writeable)
-    return value.copy() if shared else value
 
 
 def open_model(

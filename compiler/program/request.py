@@ -36,21 +36,32 @@ class SegmentRequest:
         return {name: array.shape for name, array in self.inputs.items()}
 
     @property
-    def contents_key(self) -> tuple[str, bytes]:
-        """Its identity among all requests for one model whose inputs may have other shapes."""
-        contents = (self.inputs[name].tobytes() for name in sorted(self.known))
-        return self.source.name, b"|".join(contents)
+    def key_of_any_sizes(self) -> str:
+        """Its identity among all requests for one model, but for the shapes of unknown inputs."""
+        return self._digest(sizes=False)
 
     @property
     def digest(self) -> str:
         """Its identity among all requests for one model."""
-        hasher = hashlib.sha256()
-        for node in self.source.nodes.values():
-            hasher.update(node.SerializeToString(deterministic=True))
+        return self._digest(sizes=True)
+
+    def _digest(self, sizes: bool) -> str:
+        """A hash; constants are those of the body, of which a model has one at each path."""
+        source, hasher = self.source, hashlib.sha256()
+
+        def add(content: bytes) -> None:
+            hasher.update(len(content).to_bytes(8, "little") + content)
+
+        add(source.body.encode())
+        for index, node in source.nodes.items():
+            add(f"{index} ".encode() + node.SerializeToString(deterministic=True))
         for name, array in self.inputs.items():
-            content = array.tobytes() if name in self.known else b""
-            hasher.update(f"{name} {array.dtype.name} {array.shape} ".encode() + content)
-        hasher.update(" ".join(self.source.writes).encode())
+            known = name in self.known
+            shape = array.shape if sizes or known else len(array.shape)
+            add(f"{name} {array.dtype.name} {shape}".encode())
+            add(array.tobytes() if known else b"")
+        for name in source.writes:
+            add(name.encode())
         return hasher.hexdigest()
 
     def __str__(self) -> str:

@@ -53,10 +53,12 @@ class Needs:
 class SegmentSource:
     """The nodes of a segment, by index in the body, its tensors by name, and its constants.
 
-    `reread` are the tensors that it writes for other segments, perhaps among others.
+    `body` is the path of the body, which identifies it; `name` is for messages. `reread` are the
+    tensors that it writes for other segments, perhaps among others.
     """
 
     name: str
+    body: str
     nodes: Mapping[int, onnx.NodeProto]
     reads: tuple[str, ...]
     writes: tuple[str, ...]

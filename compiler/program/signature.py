@@ -118,8 +118,10 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
 
     Raises ShapeError for a dimension whose size is neither fixed nor given.
     """
+    if type.shape is None:
+        raise ShapeError(f"the input {type} has any rank: run the model once instead")
     shape: list[int] = []
-    for axis, size in enumerate(type.shape or ()):
+    for axis, size in enumerate(type.shape):
         extent = size if isinstance(size, int) else sizes.get(size or f"{type.name}.{axis}")
         if extent is None:
             raise ShapeError(f"dimension {axis} of the input {type} is open: give its size")

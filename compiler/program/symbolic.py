@@ -2,11 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-
-import numpy as np
 
 from compiler.artifact.module import Module
 from compiler.backends.cpu.build import SharedCode
@@ -18,7 +16,7 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.support.arguments import LARGEST_SIZE
 from compiler.target.target import parse_target
 from compiler.tensors.assumptions import Assumptions
-from compiler.tensors.extents import Extent, Shape, bounds, extent_of, value_at
+from compiler.tensors.extents import Extent, Shape, bounds, extent_of
 from compiler.tensors.substitution import is_symbolic, substituted_shape
 from compiler.tensors.symbols import Symbol
 
@@ -75,28 +73,13 @@ class SymbolicSegment:
     def at(self, sizes: Sizes) -> StaticSegment:
         """The segment for sizes; raises ScheduleError if the schedule is not valid for them."""
         module = Module(self.build.at(sizes), code=self.code, **self.options)
-        return StaticSegment(self._outputs_at(sizes), module)
-
-    def _outputs_at(self, sizes: Sizes) -> FoldedOutputs:
-        """The outputs that need no operator; those computed from sizes hold extents."""
-        constants = {
-            name: _numbers(array, sizes) if array.dtype.kind == "O" else array
-            for name, array in self.outputs.constants.items()
-        }
-        return replace(self.outputs, constants=constants)
+        return StaticSegment(self.outputs.at(sizes), module)
 
 
 def _admits(extent: Extent, size: int) -> bool:
     """Whether a size is within the bounds of the symbol that an extent is."""
     low, high = bounds(extent)
     return low <= size <= high
-
-
-def _numbers(array: np.ndarray, sizes: Sizes) -> np.ndarray:
-    values = [value_at(extent, sizes) for extent in array.reshape(-1).tolist()]
-    numbers = np.array(values, np.int64).reshape(array.shape)
-    numbers.flags.writeable = False
-    return numbers
 
 
 def symbolic_axes(
@@ -144,15 +127,15 @@ def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]
 
 @dataclass
 class SymbolicSegments:
-    """The segments compiled for all sizes, and ones that cannot be, by known contents.
+    """The segments compiled for all sizes, and ones that cannot be, by `key_of_any_sizes`.
 
     `instances` are those of which a module is for some sizes, by the digest of its request.
     """
 
-    compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
+    compiled: defaultdict[str, list[SymbolicSegment]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    fixed: set[tuple[str, bytes]] = field(default_factory=set[tuple[str, bytes]])
+    fixed: set[str] = field(default_factory=set[str])
     instances: dict[str, SymbolicSegment] = field(default_factory=dict[str, SymbolicSegment])
 
     @property

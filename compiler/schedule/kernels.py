@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Literal
 
-from compiler.errors import KernelError
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tensors.extents import Extent, value_at
+from compiler.tensors.extents import Extent, NotForAllSizes, value_at
 from compiler.tensors.symbols import Symbol
 
 
@@ -128,13 +127,13 @@ class KernelSpec:
     def at(self, sizes: Mapping[str, int]) -> "KernelSpec":
         """The kernel for sizes by symbol: with the same code, and no symbols.
 
-        Raises KernelError for a size outside its symbol's bounds, and where a buffer is larger than
-        its indices count: accesses are not proved to be inside then.
+        Raises NotForAllSizes for a size outside its symbol's bounds, and where a buffer is larger
+        than its indices count: accesses are not proved to be inside then.
         """
         for symbol in self.symbols:
             size, most = sizes[symbol.name], inf if symbol.high is None else symbol.high
             if not symbol.low <= size <= most:
-                raise KernelError(
+                raise NotForAllSizes(
                     f"the kernel {self.name} is for {symbol.name} from {symbol.low} to {most},"
                     f" not {size}: compile the model for that size"
                 )
@@ -153,14 +152,14 @@ class KernelSpec:
         workspaces = tuple(map(number, self.workspaces))
         counts = (*(prod(own.shape) for own in (*reads, *writes)), *workspaces)
         if any(count > LARGEST_COUNT for count in counts):
-            raise KernelError(
+            raise NotForAllSizes(
                 f"the kernel {self.name} needs a buffer of {max(counts)} elements or bytes for"
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}, and counts up"
                 f" to {LARGEST_COUNT}: run it on smaller inputs"
             )
         launches = tuple(map(launch, self.launches))
         if any(size > LARGEST_SIDE for own in launches for size in own.grid[1:]):
-            raise KernelError(
+            raise NotForAllSizes(
                 f"the kernel {self.name} needs more than {LARGEST_SIDE} blocks along an axis for"
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}: run it on"
                 " smaller inputs"

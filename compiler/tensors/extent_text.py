@@ -3,7 +3,8 @@
 import ast
 from collections.abc import Mapping
 
-from compiler.tensors.extents import Extent, extent_of, maximum
+from compiler.tensors.arithmetic import maximum
+from compiler.tensors.extents import Extent, extent_of
 from compiler.tensors.symbols import Symbol
 
 

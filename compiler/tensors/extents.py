@@ -9,35 +9,50 @@ A comparison may hold for some sizes only. It raises Undecided then, and so does
 expression, unless assumptions are in force (`tensors.assumptions`), which decide it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import reduce
 from itertools import product
 from math import gcd, inf
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, SupportsIndex, TypeGuard
 
 from compiler.tensors.symbols import Range, Symbol, floor, times
 
 Relation = Literal["==", "!=", "<", "<="]
 """How an extent compares with 0."""
 
-
 NO_RANGES: Mapping[Symbol, Range] = {}
 """The bounds of symbols are their own."""
 
 
-class Undecided(Exception):
+class NotForAllSizes(Exception):
+    """A compilation for all sizes is not possible, or not valid for these: compile for numbers."""
+
+
+class Undecided(NotForAllSizes):
     """A comparison that holds for some sizes only, where nothing may be assumed."""
 
 
+MOST_ATOMS = 256
+"""The most atoms in an extent, those inside of atoms counted. Shapes of networks have a few.
+
+Powers of sums have many terms; a chain of quotients whose operands share one doubles with each.
+"""
+
+
 class _Compound:
-    """An atom made of extents. It is equal to one of the same parts, as `==` of extents assumes."""
+    """An atom made of extents. It is equal to one of the same parts, as `==` of extents assumes.
 
-    __slots__ = ("parts", "text")
+    `weight` is the number of its atoms, itself included.
+    """
 
-    text: str
+    __slots__ = ("operands", "parts", "text", "weight")
+
+    operands: "tuple[Extent, ...]"
     parts: "tuple[object, ...]"
+    text: str
+    weight: int
 
     def __str__(self) -> str:
         return self.text
@@ -61,6 +76,8 @@ class Quotient(_Compound):
         self.denominator = denominator
         self.text = f"{_in_brackets(numerator)}//{_in_brackets(denominator)}"
         self.parts = ("//", _key(terms_of(numerator)), _key(terms_of(denominator)))
+        self.operands = numerator, denominator
+        self.weight = 1 + _weight(self.operands)
 
 
 class Maximum(_Compound):
@@ -72,6 +89,8 @@ class Maximum(_Compound):
         self.extents = tuple(sorted(extents, key=str))
         self.text = f"max({', '.join(map(str, self.extents))})"
         self.parts = ("max", *(_key(terms_of(extent)) for extent in self.extents))
+        self.operands = self.extents
+        self.weight = 1 + _weight(self.operands)
 
 
 Atom = Symbol | Quotient | Maximum
@@ -112,23 +131,24 @@ class Expression(_Number):
 
     __repr__ = __str__
 
-    def __add__(self, other: "Extent") -> "Extent":
-        return _sum((self, other))
+    # the other operand decides if it is not a number: a list is repeated, an index is scaled
+
+    def __add__(self, other: Any) -> "Extent":
+        return _sum((self, other)) if _is_number(other) else NotImplemented
 
     __radd__ = __add__
 
     def __neg__(self) -> "Extent":
         return _multiplied(self, -1)
 
-    def __sub__(self, other: "Extent") -> "Extent":
-        return _sum((self, _multiplied(other, -1)))
+    def __sub__(self, other: Any) -> "Extent":
+        return _sum((self, _multiplied(other, -1))) if _is_number(other) else NotImplemented
 
     def __rsub__(self, other: int) -> "Extent":
         return _sum((other, -self))
 
     def __mul__(self, other: Any) -> "Extent":
-        # a list is repeated: NotImplemented makes Python ask the list
-        return _multiplied(self, other) if isinstance(other, int | Expression) else NotImplemented
+        return _multiplied(self, other) if _is_number(other) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -139,10 +159,10 @@ class Expression(_Number):
         return _quotient(other, self)
 
     def __mod__(self, other: "Extent") -> "Extent":
-        return self - _multiplied(_quotient(self, other), other)
+        return self - _multiplied(self // other, other)
 
     def __rmod__(self, other: int) -> "Extent":
-        return other - _multiplied(_quotient(other, self), self)
+        return other - _multiplied(other // self, self)
 
     def __truediv__(self, other: object) -> float:
         raise Undecided(f"{self} / {other} is not a whole number")
@@ -217,11 +237,17 @@ def symbols_of(extent: Extent) -> set[Symbol]:
     for atom in (atom for monomial, _ in terms_of(extent) for atom in monomial):
         if isinstance(atom, Symbol):
             symbols.add(atom)
-        elif isinstance(atom, Quotient):
-            symbols |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
         else:
-            symbols.update(*map(symbols_of, atom.extents))
+            symbols.update(*map(symbols_of, atom.operands))
     return symbols
+
+
+def magnitudes(extent: Extent) -> Iterator[Extent]:
+    """The sums of the terms of an extent, and of those in it, without their signs."""
+    yield _expression({monomial: abs(factor) for monomial, factor in terms_of(extent)})
+    for atom in (atom for monomial, _ in terms_of(extent) for atom in monomial):
+        for operand in () if isinstance(atom, Symbol) else atom.operands:
+            yield from magnitudes(operand)
 
 
 def value_at(extent: Extent, sizes: Mapping[str, int]) -> int:
@@ -250,53 +276,22 @@ def bounds(extent: Extent, ranges: Mapping[Symbol, Range] = NO_RANGES) -> Range:
     return low, high
 
 
-def maximum(first: Extent, *others: Extent) -> Extent:
-    """The largest of some extents. The built-in `max` decides between expressions instead."""
-    extents: list[Extent] = []
-    for extent in (first, *others):
-        atom = _single_atom(extent)
-        extents += atom.extents if isinstance(atom, Maximum) else (extent,)
-    largest: list[Extent] = []
-    for i, extent in enumerate(extents):
-        # Of two that are equal the first stays.
-        rest = (*largest, *extents[i + 1 :])
-        if not any(bounds(_sum((extent, _multiplied(other, -1))))[1] <= 0 for other in rest):
-            largest.append(extent)
-    if len(largest) == 1:
-        return largest[0]
-    return _expression({(Maximum(largest),): 1})
-
-
-def minimum(first: Extent, *others: Extent) -> Extent:
-    """The least of some extents. The built-in `min` decides between expressions instead."""
-    return _multiplied(maximum(*(_multiplied(extent, -1) for extent in (first, *others))), -1)
-
-
-def elements(shape: Iterable[Extent]) -> Extent:
-    """The number of elements of a tensor of this shape."""
-    return reduce(_multiplied, shape, 1)
-
-
-def truncated(extent: Any, divisor: Any) -> Any:
-    """A quotient rounded towards zero."""
-    if divisor < 0:
-        extent, divisor = -extent, -divisor
-    return extent // divisor if extent >= 0 else -(-extent // divisor)
-
-
-def ceil_div(extent: Extent, divisor: Extent) -> Extent:
-    """The number of parts of a size that cover an extent."""
-    return _quotient(_sum((extent, divisor, -1)), divisor)
-
-
-def atom_extent(atom: Atom) -> Expression:
+def atom_extent(atom: Atom) -> Extent:
     """An atom as an expression, whatever its bounds."""
-    return Expression(frozenset({((atom,), 1)}))
+    return _expression({(atom,): 1})
+
+
+def _is_number(value: object) -> "TypeGuard[Extent]":
+    return isinstance(value, int | float | Expression | SupportsIndex)
 
 
 def terms_of(extent: Extent) -> Iterable[tuple[Monomial, int]]:
-    """The monomials of an extent, each with its factor."""
-    return extent.terms if isinstance(extent, Expression) else (((), index(extent)),)
+    """The monomials of an extent, each with its factor; raises Undecided for a float."""
+    if isinstance(extent, Expression):
+        return extent.terms
+    if isinstance(extent, float):  # extents are not rounded to floats
+        raise Undecided(f"a size is computed with {extent}, which is not whole")
+    return (((), index(extent)),)
 
 
 def _key(terms: Iterable[tuple[Monomial, int]]) -> frozenset[tuple[Monomial, int]]:
@@ -307,11 +302,20 @@ def _key(terms: Iterable[tuple[Monomial, int]]) -> frozenset[tuple[Monomial, int
     return frozenset([(monomial, 2 * factor + 1) for monomial, factor in terms])
 
 
+def _weight(extents: Iterable[Extent]) -> int:
+    """The atoms in extents, with those inside of atoms."""
+    terms = (term for extent in extents for term in terms_of(extent))
+    atoms = (atom for monomial, _ in terms for atom in monomial)
+    return sum(1 if isinstance(atom, Symbol) else atom.weight for atom in atoms)
+
+
 def _expression(terms: Mapping[Monomial, int]) -> Extent:
     present = {monomial: factor for monomial, factor in terms.items() if factor}
     if not present.keys() - {()}:
         return present.get((), 0)
-    return Expression(frozenset(present.items()))
+    if _weight((expression := Expression(frozenset(present.items())),)) > MOST_ATOMS:
+        raise Undecided(f"a size is computed from others in more than {MOST_ATOMS} steps")
+    return expression
 
 
 def _sum(extents: Iterable[Extent]) -> Extent:
@@ -366,11 +370,11 @@ def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent
 
     Coefficients of the rest keep their sign, for narrow bounds; its constant is at least 0.
     """
-    quotient: dict[Monomial, int] = {}
+    parts: dict[Monomial, int] = {}
     for monomial, factor in terms_of(numerator):
         rounded = abs(factor) // denominator * (-1 if factor < 0 else 1)
-        quotient[monomial] = rounded if monomial else factor // denominator
-    whole = _expression(quotient)
+        parts[monomial] = rounded if monomial else factor // denominator
+    whole = _expression(parts)
     return whole, _sum((numerator, _multiplied(whole, -denominator)))
 
 
@@ -381,7 +385,7 @@ def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, 
     with the rest 0.
     """
     leading, factor = max(denominator.terms, key=_order)
-    quotient: Extent = 0
+    whole: Extent = 0
     rest = numerator
     while True:
         divisible = [
@@ -390,12 +394,12 @@ def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, 
             if number % factor == 0 and _divided(monomial, leading) is not None and number
         ]
         if not divisible:
-            return quotient, rest
+            return whole, rest
         monomial, number = max(divisible, key=_order)
         partner = _divided(monomial, leading)
         assert partner is not None
         step = _expression({partner: number // factor})
-        quotient = _sum((quotient, step))
+        whole = _sum((whole, step))
         rest = _sum((rest, _multiplied(_multiplied(step, denominator), -1)))
 
 
@@ -419,7 +423,7 @@ def _scaled(extent: Extent, divisor: int) -> Extent:
     return _expression({monomial: factor // divisor for monomial, factor in terms_of(extent)})
 
 
-def _single_atom(extent: Extent) -> Atom | None:
+def single_atom(extent: Extent) -> Atom | None:
     """The atom that an extent is, if it is one."""
     match [*terms_of(extent)]:
         case [((atom,), 1)]:
@@ -430,9 +434,7 @@ def _single_atom(extent: Extent) -> Atom | None:
 
 def _in_brackets(extent: Extent) -> str:
     """The text of an extent, in brackets if it is a sum or a quotient."""
-    simple = not isinstance(extent, Expression) or isinstance(
-        _single_atom(extent), Symbol | Maximum
-    )
+    simple = not isinstance(extent, Expression) or isinstance(single_atom(extent), Symbol | Maximum)
     return str(extent) if simple else f"({extent})"
 
 

@@ -1,11 +1,12 @@
 """Extents for other symbols or sizes, alone, in shapes, and in arrays of extents."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.tensors.arithmetic import maximum
 from compiler.tensors.extents import (
     Expression,
     Extent,
@@ -13,7 +14,6 @@ from compiler.tensors.extents import (
     Quotient,
     at_hints,
     atom_extent,
-    maximum,
 )
 from compiler.tensors.symbols import Symbol
 
@@ -38,6 +38,15 @@ def holds_extents(array: Array | None) -> bool:
     if array is None or array.dtype.kind != "O":
         return False
     return any(isinstance(item, Expression) for item in array.reshape(-1))
+
+
+def extents_in(value: Any) -> Iterator[Expression]:
+    """The extents over symbols in a shape or an attribute's value."""
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in cast(Iterable[Any], value):
+            yield from extents_in(part)
 
 
 def as_extent(value: Any) -> Any:

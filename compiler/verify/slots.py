@@ -12,15 +12,8 @@ from dataclasses import replace
 
 from compiler.schedule.symbolic import ArenaSlot, with_numbers
 from compiler.schedule.tasks import Schedule, Task, View, arena_aligned
-from compiler.tensors.extents import (
-    Extent,
-    Symbol,
-    Undecided,
-    at_hints,
-    bounds,
-    extent_of,
-    maximum,
-)
+from compiler.tensors.arithmetic import maximum
+from compiler.tensors.extents import Extent, Symbol, Undecided, at_hints, bounds, extent_of
 from compiler.verify.happens_before import HappensBefore
 from compiler.verify.memory import Lifetimes, lifetimes, packed_offsets
 

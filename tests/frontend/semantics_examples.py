@@ -92,6 +92,11 @@ def _unchanged(example: Example) -> Array:
     return next(iter(example.feeds.values())).astype(np.float64)
 
 
+def _no_rows(example: Example) -> Array:
+    """None of the rows of the first input."""
+    return _unchanged(example)[:0]
+
+
 def _cut(example: Example) -> Array:
     """The first input without fractions."""
     return np.trunc(_unchanged(example))
@@ -307,6 +312,26 @@ EXAMPLES = (
         _unchanged,
         ("axes",),
         free={"x": (1, "n", 1)},
+    ),
+    Example(
+        "slice-backwards-to-the-end",
+        "Slice",
+        {},
+        {"x": _normal(5, 3), "starts": np.array([3]), "ends": np.array([2**63 - 1])}
+        | {"axes": np.array([0]), "steps": np.array([-1])},
+        _no_rows,
+        ("starts", "ends", "axes", "steps"),
+        free={"x": ("n", 3)},
+    ),
+    Example(
+        "slice-backwards-to-the-end",
+        "Slice",
+        {},
+        {"x": _normal(5, 3), "starts": np.array([-1, 0], np.int32)}
+        | {"ends": np.array([2**31 - 1, 2**31 - 1], np.int32)}
+        | {"axes": np.array([0, 1], np.int32), "steps": np.array([-2, 2], np.int32)},
+        lambda example: _no_rows(example)[:, ::2],
+        ("starts", "ends", "axes", "steps"),
     ),
     Example(
         "cast-packed-integers",

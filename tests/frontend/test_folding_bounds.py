@@ -115,6 +115,14 @@ def test_what_is_read_of_a_large_tensor_is_right():
             assert got == (column == start + 3 + k)
 
 
+@pytest.mark.parametrize("k", [-(2**63), -3, -2, 0, 2, 3, 2**63 - 1])
+def test_a_diagonal_may_be_outside_of_the_matrix(k: int):
+    text = f"g (float[2, 3] x) => (float[2, 3] y) {{ y = EyeLike<k = {k}>(x) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}')
+    found = compiler.compile(model).run({"x": np.ones((2, 3), np.float32)})["y"]
+    np.testing.assert_array_equal(found, np.eye(2, 3, max(-9, min(k, 9)), np.float32))
+
+
 def never(bound: Expansion, result_bytes: int, operand_bytes: int) -> bool:
     """No operator is folded."""
     return False

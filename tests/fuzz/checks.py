@@ -40,6 +40,7 @@ from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
 from tests.fuzz.outside import MODEL
 from tests.fuzz.resealed import reseal
+from tests.fuzz.sizes import check_sizes
 from tests.guard import GuardError, run_guarded
 
 Array = NDArray[Any]
@@ -383,6 +384,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "contents": check_contents,
     "chains": check_chain,
     "growth": check_growth,
+    "sizes": check_sizes,
     "models": damaged_model,
     "artifacts": damaged_artifact,
     "schedules": damaged_schedule,

@@ -18,6 +18,7 @@ from tests.fuzz.narrow import random_narrow
 from tests.fuzz.outside import random_outside
 from tests.fuzz.resealed import random_resealed
 from tests.fuzz.shared import random_shared
+from tests.fuzz.sizes import random_sizes
 
 
 def _node(seed: int, target: str) -> Case | None:
@@ -60,12 +61,13 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "outside": random_outside,
     "chains": random_chain,
     "growth": random_growth,
+    "sizes": random_sizes,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""
 
 SHARES: dict[str, int] = {
     **dict.fromkeys(("graphs",), 20),
-    **dict.fromkeys(("chains", "contents", "invalid", "shared"), 10),
+    **dict.fromkeys(("chains", "contents", "invalid", "shared", "sizes"), 10),
     **dict.fromkeys(("damage", "data", "growth"), 8),
     **dict.fromkeys(("exported", "folding", "forged", "narrow", "nodes", "outside", "texts"), 5),
     "resealed": 3,

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -14,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from compiler.emulator.compile import SANITIZED
+from compiler.errors import SymbolicFaultWarning
 from tests.fuzz.case import Case, Failure
 
 SECONDS = 60
@@ -103,6 +105,7 @@ def _serve(connection: Any, log: str) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     faulthandler.enable()
+    warnings.simplefilter("error", SymbolicFaultWarning)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     handlers: dict[str, Callable[..., Any]] = {"draw": _drawn, "make": _make, "judge": judge}
     while True:

@@ -231,3 +231,56 @@ def test_short_sums_have_one_run():
     assert run_of(LONG_SUM) == LONG_SUM
     assert run_of(LONG_SUM + 1) == LEAST_RUN
     assert run_of(40_000_000) == 6325
+
+
+EQUAL = np.float32(0.1)
+"""A number whose sums are rounded the same way for long: errors of equal terms do not cancel."""
+
+
+def equal_terms(operator: str, n: int, target: str, axis: int) -> tuple[Array, Array]:
+    """A reduction or scan of n equal terms, and its exact result."""
+    shape = (3, n) if axis == 1 else (n, 3)
+    x, value, constants = np.full(shape, EQUAL), float(EQUAL), {"axes": np.array([axis])}
+    node, exact = (
+        f"{operator}(x, axes)",
+        {
+            "ReduceMean": np.array(value),
+            "ReduceL2": np.array(value * sqrt(n)),
+            "CumSum": np.cumsum(np.full(shape, value), axis),
+        }.get(operator, np.array(n * value)),
+    )
+    if operator == "CumSum":
+        constants = {"axes": np.array(axis)}
+    elif operator == "GlobalAveragePool":
+        x, node, exact, constants = x[None], "GlobalAveragePool(x)", np.array(value), {}
+    elif operator == "Softmax":  # one term is 1, the others are a tenth
+        x[:] = np.log(EQUAL)
+        x[:, 0] = 0
+        wide = np.exp(x.astype(float))
+        node, exact, constants = "Softmax<axis=1>(x)", wide / wide.sum(1, keepdims=True), {}
+    sizes, open_sizes = (",".join(map(str, s)) for s in (x.shape, "abc"[: x.ndim]))
+    text = f"g (float[{sizes}] x) => (float[{open_sizes}] z) {{ z = {node} }}"
+    return run(text, {"x": x}, target, **constants), exact
+
+
+@pytest.mark.parametrize(
+    ("operator", "n", "target", "axis"),
+    [
+        ("ReduceSum", 1_000_003, "cpu", 1),
+        ("ReduceSum", 1_000_000, "cpu", 0),
+        ("ReduceL1", 400_000, "cpu", 1),
+        ("ReduceMean", 1_000_000, "cpu", 1),
+        ("ReduceL2", 500_009, "cpu", 1),
+        ("ReduceL2", 60_000, "cpu", 0),
+        ("Softmax", 400_000, "cpu", 1),
+        ("GlobalAveragePool", 700_000, "cpu", 1),
+        ("CumSum", 300_000, "cpu", 1),
+        ("CumSum", 300_000, "cpu", 0),
+        ("ReduceSum", 200_003, "emu", 1),
+        ("ReduceMean", 50_000, "emu", 0),
+        ("CumSum", 50_000, "emu", 1),
+    ],
+)
+def test_equal_terms_do_not_drift(operator: str, n: int, target: str, axis: int):
+    result, exact = equal_terms(operator, n, target, axis)
+    assert np.abs(result / exact - 1).max() <= 128 * ROUNDING

@@ -3,11 +3,13 @@
 import logging
 
 import numpy as np
+import onnx
 import pytest
 
+import compiler
 from compiler.errors import ShapeError
 from compiler.program.control import LOOP_PATIENCE
-from tests.program.checks import check, compiled, model_of
+from tests.program.checks import check, compiled, model_of, reference
 
 BRANCHES = """g (bool c, float[n, 16] x) => (float[m, 16] y) {
     y = If (c) <
@@ -156,3 +158,35 @@ def test_a_loop_without_iterations_has_rows_of_the_shape_of_others(trips: tuple[
     for count in trips:
         feeds = {"x": x, "n": np.array(count), "go": np.array(True)}
         assert module.run(feeds)["rows"].shape == (max(count, 0), 3)
+
+
+SIBLINGS = """g (bool c, float[n, 4] x) => (float[k, 4] y, float[m, 4] z)
+    {{ y = If(c) <then_branch = {first}, else_branch = {other}>
+       z = If(c) <then_branch = {second}, else_branch = {other}> }}"""
+BODY = """t () => (q) {{ w = Constant<value = float {{{number}}}>() b = {op}(x, w) r = Tanh(b)
+    q = Concat<axis = 0>(r, r) }}"""
+OTHER = "e () => (q) { r = Exp(x) q = Relu(r) }"
+
+
+@pytest.mark.parametrize("second", [("Add", 2.0), ("Mul", 1.0)])
+@pytest.mark.parametrize("names", [("", ""), ("same", "same"), ("", "If_y")])
+def test_bodies_whose_names_are_equal_are_not_taken_for_each_other(
+    names: tuple[str, str], second: tuple[str, float]
+) -> None:
+    first = BODY.format(op="Add", number=1.0)
+    model = model_of(
+        SIBLINGS.format(
+            first=first, second=BODY.format(op=second[0], number=second[1]), other=OTHER
+        )
+    )
+    unnamed = onnx.ModelProto()
+    unnamed.CopyFrom(model)
+    for node, name in zip(model.graph.node, names, strict=True):
+        node.name = name
+    module = compiler.compile(model)
+    for rows, condition in ((40, True), (50, True), (40, False), (2, True)):
+        x = np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
+        inputs = {"c": np.array(condition), "x": x}
+        expected = reference(unnamed, inputs)  # onnxruntime refuses equal names
+        for name, result in module.run(inputs).items():
+            np.testing.assert_allclose(result, expected[name], rtol=1e-5)

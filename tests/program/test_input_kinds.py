@@ -10,7 +10,7 @@ import pytest
 import compiler
 from compiler.errors import InvalidArgument, ShapeError
 from compiler.program.model import DynamicModule
-from tests.program.checks import check, model_of, reference
+from tests.program.checks import check, compiled, model_of, reference
 
 RIGHT: dict[str, Any] = {
     "float[n,3]": np.ones((2, 3), np.float32),
@@ -148,3 +148,19 @@ def test_sessions_on_saved_modules_say_the_types_of_items(tmp_path: Any):
     with pytest.raises(InvalidArgument, match="was given int8"):
         session.run(None, {"x": [np.ones(2, np.int8)]})
     assert reference(_model("optional(float[n])"), {"x": None}) == {"y": None}
+
+
+VALUES: dict[str, Any] = {
+    "seq(float[n])": [np.ones(300, np.float32)],
+    "optional(float[n])": None,
+    "string[n]": np.array(["a"] * 300, object),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_model_with_inputs_of_any_kind_is_prepared(kind: str):
+    text = f"g ({kind} x, float[n] w) => ({kind} y, float[n] z) {{ y = Identity(x) z = Exp(w) }}"
+    module = compiled(text)
+    module.prepare({"n": 300})
+    z = module.run({"x": VALUES[kind], "w": np.zeros(300, np.float32)})["z"]
+    np.testing.assert_array_equal(z, np.ones(300, np.float32))

@@ -378,7 +378,7 @@ def test_a_copy_compiles_nothing_again(caplog: pytest.LogCaptureFixture):
 
 
 def test_messages_list_some_of_many_inputs():
-    source = SegmentSource("g.0", {}, (), (), frozenset(), {})
+    source = SegmentSource("g.0", "", {}, (), (), frozenset(), {})
     inputs = {f"x{i}": np.zeros(i, np.float32) for i in range(9)}
     few = {name: inputs[name] for name in [*inputs][:7]}
     shown = [str(SegmentRequest(source, given, frozenset())) for given in (few, inputs)]

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.tensors.arithmetic import maximum
 from compiler.tensors.assumptions import assuming, assuming_nothing
 from compiler.tensors.exact import ExactExpression, exactly, plain
-from compiler.tensors.extents import Extent, Undecided, extent_of, maximum, value_at
+from compiler.tensors.extents import Extent, Undecided, extent_of, value_at
 from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
 from tests.tensors.test_extents import SIZES, Program, extent, number, programs
 
-LENGTH, BATCH = Symbol("length", 2, None, 23), Symbol("batch", 2, None, 3)
+LENGTH, BATCH = Symbol("length", 2, 1 << 30, 23), Symbol("batch", 2, 1 << 30, 3)
 N, B = extent_of(LENGTH), extent_of(BATCH)
 
 
@@ -51,7 +52,7 @@ def test_bounds_that_are_assumed_narrow_a_symbol(
     with assuming() as assumptions:
         assert condition()
     narrow = assumptions.narrowed().get(LENGTH, LENGTH)
-    assert (narrow.low, narrow.high, narrow.hint) == (low, high, LENGTH.hint)
+    assert (narrow.low, narrow.high, narrow.hint) == (low, high or LENGTH.high, LENGTH.hint)
 
 
 @given(programs(), programs(), st.integers(2, 40))

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import reduce
 from operator import add, mul, sub
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from compiler.tensors.arithmetic import ceil_div, elements, maximum, minimum
 from compiler.tensors.assumptions import Assumptions, assuming
 from compiler.tensors.extent_text import extent_from_text
 from compiler.tensors.extents import (
@@ -17,11 +19,7 @@ from compiler.tensors.extents import (
     Undecided,
     at_hints,
     bounds,
-    ceil_div,
-    elements,
     extent_of,
-    maximum,
-    minimum,
     symbols_of,
     value_at,
 )
@@ -216,3 +214,20 @@ def test_a_quotient_of_a_quotient_is_one_of_what_that_divides():
     assert str(twice) == str((n + 119) // 120)
     for size in range(2, 500):
         assert value_at(twice, {"n": size}) == ((size + 59) // 60 + 1) // 2
+
+
+def squared(extent: Extent) -> Extent:
+    """A power of a sum has as many terms as there are combinations."""
+    return extent * extent
+
+
+def halved_and_more(extent: Extent) -> Extent:
+    """Quotients that share an operand double with each of a chain."""
+    return extent // 2 + extent // 3
+
+
+@pytest.mark.parametrize("grow", [squared, halved_and_more])
+def test_an_extent_has_a_bounded_number_of_atoms(grow: Callable[[Extent], Extent]):
+    extent: Extent = reduce(add, [extent_of(Symbol(name, 2)) for name in "abcdef"])
+    with pytest.raises(Undecided, match="more than 256 steps"):
+        reduce(lambda result, _: grow(result), range(30), extent)

@@ -11,11 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from compiler.net.operators import OPERATORS, Kind
+from compiler.net.operators import LARGEST_TENSOR, OPERATORS, Kind
 from compiler.net.operators.canonical import canonical_use, complete_attributes
 from compiler.net.spec import Array, KnownTensor, OperatorInput, Use
+from compiler.tensors.arithmetic import truncated
 from compiler.tensors.dtypes import numpy_element
-from compiler.tensors.extents import Undecided, truncated
+from compiler.tensors.extents import Extent, Undecided, magnitudes
 from compiler.tensors.substitution import has_symbols, holds_extents
 
 SIZE_DTYPES = ("int32", "int64")
@@ -60,8 +61,27 @@ def evaluate_extents(
     return [np.asarray(result) for result in results] if isinstance(results, list) else [results]  # pyright: ignore
 
 
+def check_in_kernels(extent: Extent) -> None:
+    """Raise Undecided for an extent that kernels do not compute right.
+
+    They have 32 bits, and TVM simplifies sums, products and quotients as if none overflowed. Where
+    that depends on sizes, it is assumed.
+    """
+    for magnitude in magnitudes(extent):
+        if magnitude > LARGEST_TENSOR:
+            raise Undecided(f"kernels do not count so far as in {extent}")
+
+
 def settled(array: Array, dtype: str) -> Array:
-    """An array of extents, as one of numbers if no symbol is left in it."""
+    """An array of extents, as one of numbers if no symbol is left in it.
+
+    Extents do not wrap around: raises Undecided for those beyond the type. Where that depends on
+    sizes, none is assumed to be.
+    """
+    if dtype in SIZE_DTYPES:
+        limits = np.iinfo(dtype)
+        if not all(limits.min <= item <= limits.max for item in array.reshape(-1).tolist()):
+            raise Undecided(f"a size that is computed wraps around in {dtype}")
     return array if has_symbols(array.reshape(-1)) else array.astype(dtype)
 
 

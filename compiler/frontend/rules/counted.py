@@ -90,6 +90,8 @@ def rewrite_eye_like(call: Call) -> list[Value]:
     supported(Value("", dtype))
     rows, columns = call.data.shape
     check_size(dtype, call.data.shape)
-    diagonal = call.vector(range(call["k"], call["k"] + rows))
+    # Beyond the matrix one diagonal is as empty as another.
+    first = min(max(call["k"], -rows), columns)
+    diagonal = call.vector(range(first, first + rows))
     equal = call.one("Equal", call.reshaped(diagonal, [rows, 1]), call.vector(range(columns)))
     return [equal if dtype == "bool" else call.one("Cast", equal, to=element_type(dtype))]

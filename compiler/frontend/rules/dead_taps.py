@@ -5,7 +5,7 @@ import numpy as np
 from compiler.frontend.graph import Inputs
 from compiler.frontend.rules.call import Call
 from compiler.graph.rewriting.weights import Array
-from compiler.tensors.extents import ceil_div
+from compiler.tensors.arithmetic import ceil_div
 
 
 def live_taps(

@@ -6,11 +6,18 @@ A rule takes a Call and returns its outputs. Inputs that decide shapes become at
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import Unsupported, Value
+from compiler.frontend.graph import Unsupported, Value, constant
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.semantics.table import CAST_PACKED_INTEGERS, SQUEEZE_EMPTY_AXES
+from compiler.frontend.semantics.table import (
+    CAST_PACKED_INTEGERS,
+    SLICE_BACKWARDS,
+    SLICE_TO_THE_END,
+    SQUEEZE_EMPTY_AXES,
+)
 from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
@@ -112,6 +119,10 @@ def rewrite_split(call: Call) -> list[Value]:
 @rule("Slice")
 def rewrite_slice(call: Call) -> list[Value]:
     """Bounds were attributes before opset 10; a whole slice is removed."""
+    if SLICE_BACKWARDS in call.onnxruntime:
+        ends, steps = call.content(2), call.content(4)
+        turned = np.isin(ends, SLICE_TO_THE_END) & (steps < 0)
+        call.inputs[2] = constant("", np.where(turned, np.iinfo(ends.dtype).min, ends))
     use = call.canonical()
     same = same_extents(use.attributes["size"], call.data.shape)
     whole = same and set(use.attributes["step"]) <= {1}

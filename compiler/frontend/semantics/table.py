@@ -214,6 +214,19 @@ def _empty_axes(use: ModelNode) -> bool:
     return axes is not None and not len(axes) and 1 in use.shape()
 
 
+SLICE_TO_THE_END = (2**31 - 1, 2**63 - 1)
+"""The ends that onnxruntime takes for the end of an axis in the direction of the step."""
+
+
+def _ends_beyond_the_start(use: ModelNode) -> bool:
+    """Whether a Slice with a negative step ends where onnxruntime takes the step's direction."""
+    ends, steps = _elements(use, 2), _elements(use, 4)
+    if ends is None or steps is None or len(ends) != len(steps) or ends.dtype.kind != "i":
+        return False
+    pairs = zip(ends.tolist(), steps.tolist(), strict=True)
+    return any(end in SLICE_TO_THE_END and step < 0 for end, step in pairs)
+
+
 def _has_other_half(use: ModelNode) -> bool:
     """Whether the bins of an inverse one-sided transform are not the half of its length."""
     inverse, given = use["inverse"] and use["onesided"], _elements(use, 1)
@@ -391,6 +404,18 @@ SQUEEZE_EMPTY_AXES = SemanticsRule(
     changes_shape=True,
 )
 
+SLICE_BACKWARDS = SemanticsRule(
+    name="slice-backwards-to-the-end",
+    operators=("Slice",),
+    when="a step is negative, and its end is the largest number of int32 or int64",
+    onnxruntime="ends at the beginning of the axis",
+    onnx="ends at the end of the axis, after where it starts, so that no element is left",
+    reason="the ONNX text: an end beyond the axis is clamped to it, also for negative steps",
+    attribute="",
+    meets=_ends_beyond_the_start,
+    changes_shape=True,
+)
+
 CAST_PACKED_INTEGERS = SemanticsRule(
     name="cast-packed-integers",
     operators=("Cast", "CastLike"),
@@ -453,6 +478,7 @@ SEMANTICS_RULES = (
     LSTM_CLIP_CELL,
     RECURRENT_ACTIVATION_DEFAULTS,
     SQUEEZE_EMPTY_AXES,
+    SLICE_BACKWARDS,
     CAST_PACKED_INTEGERS,
     DFT_HALF_SPECTRUM,
     FUNCTION_NAMED_AS_OPERATOR,

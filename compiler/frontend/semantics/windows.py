@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.frontend.node import ModelNode
-from compiler.tensors.extents import truncated
+from compiler.tensors.arithmetic import truncated
 
 
 @dataclass(frozen=True, slots=True)

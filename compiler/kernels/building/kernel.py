@@ -45,6 +45,7 @@ from compiler.kernels.tir.sized_launches import SizesOperand
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
 from compiler.tensors.assumptions import assuming_nothing
+from compiler.tensors.extents import NotForAllSizes
 
 LOWERING_MODULES = (
     activation,
@@ -101,10 +102,15 @@ def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSp
 
 @contextmanager
 def naming(group: Group) -> Generator[None]:
-    """Turn every error into a KernelError that names a group, its operators and nodes."""
+    """Turn every error into one that names a group, its operators and nodes.
+
+    It is a KernelError; NotForAllSizes stays one.
+    """
     try:
         with assuming_nothing():  # a kernel is for all modules with groups of its form
             yield
+    except NotForAllSizes as error:
+        raise NotForAllSizes(f"{group.describe()}: {error}") from error
     except FlowloomError as error:
         raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:

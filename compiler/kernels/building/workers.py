@@ -17,6 +17,7 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.support.child_process import receive, send
 from compiler.support.family import Child, early_family, fork_family, start_family
 from compiler.target.target import Target
+from compiler.tensors.extents import NotForAllSizes
 
 if TYPE_CHECKING:
     from compiler.kernels.building.module import KeptKernels
@@ -42,7 +43,7 @@ class Worker:
         """Build one kernel there, if need be with a config of a CPU's template.
 
         Without one, the process first looks whether it is `kept` by the config that it chooses.
-        Raises KernelError, also when the process dies.
+        Raises KernelError, also when the process dies, and NotForAllSizes.
         """
         self.wait_until_ready()
         try:
@@ -52,7 +53,7 @@ class Worker:
             answer = None
         if isinstance(answer, KernelSpec):
             return answer
-        raise KernelError(answer or f"{group.describe()}: the compiler process died")
+        raise answer or KernelError(f"{group.describe()}: the compiler process died")
 
     def stop(self) -> None:
         """End the process."""
@@ -136,5 +137,5 @@ def serve() -> None:
             else:
                 built = build_kernel(group, target)
             send(answers, built)
-        except KernelError as error:
-            send(answers, str(error))
+        except (KernelError, NotForAllSizes) as error:
+            send(answers, error)

@@ -11,10 +11,10 @@ from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.group import Group
-from compiler.kernels.sizes import at_hint, is_long, is_number
+from compiler.kernels.sizes import at_hint, is_long, is_number, variable_of
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
-from compiler.kernels.tir.function import generic_function, is_opaque
+from compiler.kernels.tir.function import generic_function, is_opaque, with_parameters
 from compiler.kernels.tir.sized_launches import RUN_ATTRIBUTE
 from compiler.target.target import CpuTarget
 
@@ -46,10 +46,14 @@ def schedule_cpu(group: Group, target: CpuTarget, attach: bool = True) -> Kernel
     function = generic_function(group)
     if is_opaque(group):
         return KernelSource(function=function)
-    schedule = s_tir.Schedule(function, debug_mask="none")
+    # TVM wants every variable defined, and some occur in attributes alone, not in a buffer's shape
+    symbols = [*map(variable_of, group.symbols)]
+    sized = with_parameters(function, [*function.params, *symbols])
+    schedule = s_tir.Schedule(sized, debug_mask="none")
     nests = GenericSchedule(schedule, attach)
     nests.apply()
     main = schedule.mod["main"]
+    main = with_parameters(main, [*main.params][: len(function.params)])  # a launch defines them
     return KernelSource(function=main, reassociate=nests.reduces, whole_loops=True)
 
 

@@ -8,6 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.long_sums import LONG_SUM
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, wide
 from compiler.kernels.ops.lowering import Context, lowering
@@ -57,12 +58,15 @@ class Scan(AxisRows):
 def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     """Running sums along an axis, from either end, with or without the element itself.
 
-    Halves are added in float32. Of rows in parts, all parts are added up first.
+    Halves are added in float32, long rows of floats in float64: each sum is one of all terms
+    before it. Of rows in parts, all parts are added up first.
     """
     output = context.output
     scan = Scan(*rows_along(output.shape, context.attribute("axis")))
     exclusive, reverse = context.attribute("exclusive"), context.attribute("reverse")
     dtype = wide(output.dtype)
+    if dtype == "float32" and scan.length > LONG_SUM:
+        dtype = "float64"
     # adding -0.0 changes no bit of a float
     none = tirx.const(-0.0 if "float" in dtype and not exclusive else 0, dtype)
 

@@ -31,6 +31,7 @@ from compiler.kernels.ops.reducers import (
 )
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.ops.windows import Window, padded, window_of
+from compiler.kernels.sizes import extent_constant
 from compiler.tensors.row_major import flatten_index
 
 
@@ -130,12 +131,12 @@ def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
     include = context.attribute("count_include_pad")
     pads = context.attribute("pads")
     for axis, size in enumerate(context.info(0).shape[2:]):
-        first = numpy.arange(context.output.shape[2 + axis]) * window.strides[axis]
+        first = numpy.arange(int(context.output.shape[2 + axis])) * window.strides[axis]
         first -= window.before[axis]
-        low, high = 0, size
+        low, high = 0, int(size)
         if include:
             low = -window.before[axis]
-            high = size + pads[len(window.kernel) + axis]
+            high += pads[len(window.kernel) + axis]
         # counted, as all taps of all windows may be the square of the axis
         before, up_to = (
             numpy.clip(-((first - bound) // window.dilations[axis]), 0, window.kernel[axis])
@@ -185,7 +186,7 @@ def lower_global_pool(context: Context) -> te.Tensor:
     """Mean, maximum or p-norm over all spatial axes."""
     data, shape = context.tensor(0), context.info(0).shape
     axes, dtype = list(range(2, len(shape))), wide(context.output.dtype)
-    count, kind = tirx.const(prod(shape[2:]), dtype), context.operator.type
+    count, kind = extent_constant(prod(shape[2:]), dtype), context.operator.type
     order: int = context.attribute("p") if kind == "GlobalLpPool" else 1
 
     def before(x: Scalar) -> Scalar:

@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm.ir import Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.long_sums import INNER_SUMS, divided_axis, run_of
+from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM, WIDE_RUN, divided_axis
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
@@ -23,6 +23,9 @@ from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
 
 Reducer = Callable[..., Any]
+
+ALONG_MEMORY = "along memory"
+"""The mark of a stage whose terms lie side by side, though its innermost axis is in their index."""
 
 
 def lowest(dtype: str) -> Scalar:
@@ -72,7 +75,8 @@ product_reducer: Reducer = te.comm_reducer(_times, one, name="times")
 def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
     """A tensor whose elements are sums; long ones of floats are added up in runs.
 
-    They are long if they have more terms than `lanes` accumulators add well.
+    They are long if they have more terms than `lanes` accumulators add well. The sums of runs are
+    added in float64.
     """
     reduction: Any = total.op.body[0]
     if not isinstance(reduction, tirx.Reduce) or not is_float(str(total.dtype)):
@@ -81,10 +85,9 @@ def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
     if not all(isinstance(axis.dom.extent, tirx.IntImm) for axis in axes):
         return total  # as `run_of` of symbols
     extents = [int(axis.dom.extent) for axis in axes]
-    run = run_of(ceil_div(prod(extents), lanes)) * lanes
-    if run >= prod(extents):
+    if prod(extents) <= LONG_SUM * lanes:
         return total
-    cut, part = divided_axis(extents, run)
+    cut, part = divided_axis(extents, WIDE_RUN * lanes)
     runs = [*extents[:cut], ceil_div(extents[cut], part)]
     steps = [te.reduce_axis((0, n), f"step{i}") for i, n in enumerate((part, *extents[cut + 1 :]))]
 
@@ -98,11 +101,16 @@ def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
             term = tirx.if_then_else(position < extents[cut], term, zero(str(total.dtype)))
         return sum_reducer(term, axis=steps)
 
-    sums = te.compute((*runs, *total.shape), of_run, name=f"{total.op.name}_runs")
+    name, dtype = str(total.op.name), str(total.dtype)
+    marks = {ALONG_MEMORY: 1} if lanes > 1 else {}
+    sums = te.compute((*runs, *total.shape), of_run, name=f"{name}_runs", attrs=marks)
     numbers = [te.reduce_axis((0, n), f"run{i}") for i, n in enumerate(runs)]
-    return te.compute(
-        total.shape, lambda *i: sum_reducer(sums(*numbers, *i), axis=numbers), name=total.op.name
-    )
+
+    def of_all(*index: Any) -> Scalar:
+        return sum_reducer(cast(sums(*numbers, *index), "float64"), axis=numbers)
+
+    whole = te.compute(total.shape, of_all, name=f"{name}_wide")
+    return te.compute(total.shape, lambda *i: cast(whole(*i), dtype), name=name)
 
 
 def with_variables(value: Scalar, by: Mapping[Var, Any]) -> Scalar:

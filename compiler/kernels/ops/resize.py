@@ -11,6 +11,7 @@ from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.tables import table_element
+from compiler.kernels.sizes import tensor_extents
 from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS
 
 Array = numpy.ndarray
@@ -122,7 +123,7 @@ def resize_axis(
 
     With `kept` every sum is computed once for all its readers.
     """
-    shape = [int(n) for n in data.shape]
+    shape = [*tensor_extents(data)]
     shape[axis] = len(places)
     taps = places.shape[1]
     dtype = str(data.dtype)

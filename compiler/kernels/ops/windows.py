@@ -8,6 +8,7 @@ from tvm import te, tirx
 
 from compiler.kernels.ops.common import Scalar
 from compiler.kernels.ops.lowering import Context
+from compiler.kernels.sizes import tensor_extents
 
 
 def constant_padded(
@@ -63,7 +64,7 @@ def window_of(context: Context, kernel: Sequence[int]) -> Window:
 
 def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
     """The source with its window's padding on the spatial axes."""
-    shape = [int(n) for n in tensor.shape]
+    shape = tensor_extents(tensor)
     lead = len(shape) - len(window.kernel)
     before = [0] * lead + list(window.before)
     after = [0] * lead + list(window.after)

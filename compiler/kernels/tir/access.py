@@ -11,6 +11,7 @@ from tvm.ir import Var
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import SeqStmt
 
+from compiler.kernels.ops.reducers import ALONG_MEMORY
 from compiler.kernels.sizes import at_hint, extent_from, is_long, tensor_extents
 from compiler.tensors.extents import Extent
 
@@ -96,7 +97,7 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
         spatial=spatial,
         reduces=2 in kinds,
         output=any(r.source.same_as(p) for r in node.writes for p in params),
-        reduce_inner=not long or long[-1] not in last,
+        reduce_inner=ALONG_MEMORY in node.annotations or not long or long[-1] not in last,
         used=used,
         direct=direct,
         accesses=tuple(accesses),

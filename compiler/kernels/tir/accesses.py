@@ -25,7 +25,7 @@ from compiler.kernels.tir.terms.integers import (
 )
 from compiler.kernels.tir.terms.operators import TERM_OPERATORS
 from compiler.kernels.tir.terms.sizes import SizedTerms
-from compiler.tensors.extents import maximum
+from compiler.tensors.arithmetic import maximum
 from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
 

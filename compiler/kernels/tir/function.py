@@ -1,6 +1,7 @@
 """A group as one PrimFunc without a schedule."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tvm import IRModule, s_tir, te, tirx
 from tvm.tirx import PrimFunc
@@ -59,6 +60,11 @@ def _with_single_definitions(function: PrimFunc) -> PrimFunc:
     and with it the values that it binds."""
     transformed = s_tir.transform.ConvertSSA()(IRModule({"main": function}))
     return transformed["main"]
+
+
+def with_parameters(function: PrimFunc, parameters: Sequence[Any]) -> PrimFunc:
+    """A function with other parameters, buffers or variables, and the same body."""
+    return PrimFunc(parameters, function.body, function.ret_type, function.attrs)
 
 
 def is_opaque(group: Group) -> bool:

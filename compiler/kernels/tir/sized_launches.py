@@ -10,7 +10,6 @@ from tvm.ir import PointerType, PrimType, TensorLoad, Var
 from tvm.tirx import BufferStore, For, ForKind, IntImm, SeqStmt, Stmt
 from tvm.tirx.stmt import AllocBuffer, Bind, DeclBuffer
 
-from compiler.errors import KernelError
 from compiler.kernels.sizes import (
     at_hint,
     expression,
@@ -20,7 +19,8 @@ from compiler.kernels.sizes import (
     variable_of,
 )
 from compiler.kernels.tir.memory import buffer_elements
-from compiler.tensors.extents import ceil_div
+from compiler.tensors.arithmetic import ceil_div
+from compiler.tensors.extents import NotForAllSizes
 from compiler.tensors.symbols import Symbol
 
 RUN_ATTRIBUTE = "run"
@@ -138,7 +138,7 @@ def _with_buffers(nest: Stmt, lines: Mapping[Any, Any], begin: Var) -> Stmt:
 
     def place(buffer: Any, indices: Any) -> list[Any]:
         if len(indices) != 1 or isinstance(indices[0], tirx.Ramp):
-            raise KernelError("no symbolic kernel: it has vectors of a buffer that sizes decide")
+            raise NotForAllSizes("no symbolic kernel: it has vectors of a buffer that sizes decide")
         return [begin * expression(buffer_elements(buffer)) + indices[0]]
 
     def allocate(node: AllocBuffer, mutator: Any) -> Any:

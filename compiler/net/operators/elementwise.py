@@ -18,6 +18,7 @@ from compiler.net.operators.shapes import (
     same_shape,
 )
 from compiler.net.spec import Kind, OpSpec, Use, onnx_form, operator
+from compiler.tensors.arithmetic import truncated
 from compiler.tensors.dtypes import (
     ALL,
     BOOL,
@@ -32,7 +33,6 @@ from compiler.tensors.dtypes import (
     WIDE,
     WITHOUT_BFLOAT16,
 )
-from compiler.tensors.extents import truncated
 from compiler.tensors.row_major import unit_free
 
 ONNX_DTYPES = {number: name for number, name in ELEMENTS.items() if name in ELEMENT_BYTES}

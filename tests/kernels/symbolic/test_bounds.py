@@ -10,7 +10,8 @@ import pytest
 from compiler.kernels.tir.terms.bounds import ExactTerms, SizedBounds
 from compiler.kernels.tir.terms.integers import Integer, KernelTerms, subterms
 from compiler.kernels.tir.terms.linear import Sums
-from compiler.tensors.extents import Extent, extent_of, maximum, value_at
+from compiler.tensors.arithmetic import maximum
+from compiler.tensors.extents import Extent, extent_of, value_at
 from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
 

@@ -76,23 +76,6 @@ def _inputs(model: ReadModel, extents: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def opened(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, int]]:
-    """A model without the sizes of its inputs above 1, and these sizes by symbol."""
-    copy, sizes = onnx.ModelProto(), dict[str, int]()
-    copy.CopyFrom(model)
-    initial = {tensor.name for tensor in copy.graph.initializer}
-    for info in copy.graph.input:
-        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            if dim.dim_value > 1 and info.name not in initial:
-                name = f"{info.name}_{axis}"
-                sizes[name] = dim.dim_value
-                dim.dim_param = name
-    del copy.graph.value_info[:]
-    for output in copy.graph.output:
-        output.type.tensor_type.ClearField("shape")
-    return copy, sizes
-
-
 def read(model: onnx.ModelProto) -> ReadModel:
     """A model as a program reads it."""
     return read_program(model, {}, check_indices=False)

@@ -15,13 +15,13 @@ from compiler.program.interpreted import InterpretedGraph
 from compiler.tensors.extents import Undecided
 from tests.fuzz.case import Case
 from tests.fuzz.graphs import random_graph, random_node
+from tests.fuzz.sizes import opened
 from tests.program.symbolic.graphs import (
     Sizes,
     SymbolicGraph,
     graph_at,
     lines_of,
     numeric_graph,
-    opened,
     read,
     symbolic_graph,
 )

@@ -25,11 +25,11 @@ from compiler.tensors.extents import Undecided
 from compiler.tensors.substitution import has_symbols
 from tests.fuzz.case import Case
 from tests.fuzz.graphs import random_graph
+from tests.fuzz.sizes import opened
 from tests.program.symbolic.graphs import (
     Sizes,
     SymbolicGraph,
     numeric_graph,
-    opened,
     read,
     symbolic_graph,
 )

@@ -2,7 +2,6 @@
 
 import logging
 import pickle
-import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,17 +10,17 @@ import onnx
 import pytest
 
 import compiler
-from compiler.errors import FlowloomError, KernelError
+from compiler.errors import ShapeError, SymbolicFaultWarning
+from compiler.program import compiling
 from compiler.program.model import DynamicModule
 from compiler.program.static import StaticSegment
 from compiler.program.symbolic import SymbolicSegment
-from tests.fuzz.case import Case
-from tests.fuzz.compare import compared, judges
-from tests.fuzz.graphs import random_graph
-from tests.fuzz.oracle import Refused
+from compiler.tensors.extents import NotForAllSizes
+from tests.fuzz.sizes import random_sizes
+from tests.fuzz.workers import judge
 from tests.program.checks import check, compiled, model_of
-from tests.program.symbolic.graphs import Sizes, opened
-from tests.program.symbolic.test_graphs import EXPORTS, one_node
+from tests.program.symbolic.graphs import Sizes
+from tests.program.symbolic.test_graphs import EXPORTS
 
 LOGGER = "compiler.program"
 LAYER = """g (float[batch, n, 8] x) => (float[batch, n, 8] y)
@@ -103,47 +102,16 @@ def test_threads_run_several_sizes_at_once() -> None:
             run.result()
 
 
-def other_sizes(sizes: Sizes, seed: int) -> list[Sizes]:
-    """The sizes and two larger ones, some of them equal."""
-    draw = random.Random(seed)
-    others = [{n: v + draw.choice([0, 1, 2, 5]) for n, v in sizes.items()} for _ in range(2)]
-    return [sizes, *others]
-
-
-def judged(case: Case, seed: int) -> int:
-    """Compare runs of a case whose sizes are open with what judges it; how many there were."""
-    model, sizes = opened(case.proto)
-    module = compiler.compile(model, threads=1, semantics=case.semantics)
-    if not isinstance(module, DynamicModule):
-        return 0
-    runs = 0
-    for own in other_sizes(sizes, seed):
-        feeds = dict(case.feeds)
-        for name, array in case.feeds.items():
-            shape = [own.get(f"{name}_{axis}", n) for axis, n in enumerate(array.shape)]
-            if shape != list(array.shape):
-                picked = np.random.default_rng(seed).integers(0, array.size, shape)
-                feeds[name] = array.reshape(-1)[picked]
-        try:
-            expected = judges(case.changed(model=model.SerializeToString(), feeds=feeds))
-            results = module.run(feeds) if expected else None
-        except (FlowloomError, Refused):
-            continue
-        if results is not None:
-            failure = compared(expected, results)
-            assert failure is None, f"{seed} {own}: {failure.message}"
-            runs += 1
-    return runs
-
-
 @pytest.mark.parametrize("block", range(4))
 def test_random_models_are_right_at_all_sizes(block: int) -> None:
-    runs = 0
-    for seed in range(100 * block, 100 * block + 8):
-        for case in (one_node(seed, "cpu"), random_graph(seed, "cpu", 10)):
-            if case is not None and all(array.size for array in case.feeds.values()):
-                runs += judged(case, seed)
-    assert runs > 8
+    passed = 0
+    for seed in range(100 * block, 100 * block + 16):
+        case = random_sizes(seed, "cpu")
+        if case is not None:
+            outcome = judge(case)
+            assert outcome.failure is None, f"{seed}: {outcome.failure.message}"
+            passed += outcome.status == "passed"
+    assert passed > 4
 
 
 @pytest.mark.parametrize("name", ["bert", "bert_dynamo"])
@@ -170,7 +138,7 @@ def test_sizes_that_a_schedule_is_not_for_are_compiled_alone(
     check(module, model, {"x": tensor(3, 20, 8)})
 
     def refused(segment: SymbolicSegment, sizes: Sizes) -> StaticSegment:
-        raise KernelError(f"no kernel for {sizes}")
+        raise NotForAllSizes(f"no kernel for {sizes}")
 
     monkeypatch.setattr(SymbolicSegment, "at", refused)
     caplog.clear()
@@ -179,6 +147,79 @@ def test_sizes_that_a_schedule_is_not_for_are_compiled_alone(
     refusal, compilation = messages(caplog)
     assert "is compiled for each size alone: no kernel for" in refusal
     assert "compiled g.0 for x float32[3, 30, 8] in" in compilation
+
+
+def test_a_fault_while_compiling_for_all_sizes_is_warned_of_and_results_are_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def faulty(*arguments: object) -> None:
+        raise KeyError("a symbol")
+
+    monkeypatch.setattr(compiling, "build_symbolic", faulty)
+    module, model = compiled(LAYER), model_of(LAYER)
+    with pytest.warns(SymbolicFaultWarning, match=r"g\.0 .* fault .* KeyError: 'a symbol'"):
+        check(module, model, {"x": tensor(3, 20, 8)})
+    check(module, model, {"x": tensor(4, 20, 8)})
+
+
+def test_an_error_of_the_model_is_no_fault(
+    recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = """g (float[n, 70] x, float[m, 70] y) => (float[k, 70] z) { z = Add(x, y) }"""
+    module = compiled(text)
+    with pytest.raises(ShapeError, match="Add"):
+        module.run({"x": tensor(3, 70), "y": tensor(5, 70)})
+    assert not recwarn.list
+    for n in (3, 5):
+        check(module, model_of(text), {"x": tensor(n, 70), "y": tensor(n, 70)})
+    assert messages(caplog) == ["all"]
+
+
+FROM_SIZES = {
+    "a type of 32 bits": """g (float[n, m] x) => (float[n, m] w, int32[2] z)
+        { w = Tanh(x) s = Shape(x) z = Cast<to = 6>(s) }""",
+    "products that wrap around in 32 bits": """g (float[n, m] x) => (float[n, m] w, int32[2] z)
+        { w = Tanh(x) s = Shape(x) t = Cast<to = 6>(s) u = Mul(t, t) v = Mul(u, t)
+          z = Div(v, t) }""",
+    "products that wrap around in 64 bits": """g (float[n, m] x) => (float[n, m] w, int64[2] z)
+        { w = Tanh(x) s = Shape(x) u = Mul(s, s) v = Mul(u, u) t = Mul(v, v) z = Div(t, v) }""",
+    "a product that fits in no type": """g (float[n, m] x) => (float[n, m] w, int64 z)
+        { w = Tanh(x) s = Size(x) u = Mul(s, s) v = Mul(u, u) t = Mul(v, v) z = Mul(t, v) }""",
+    "a comparison": """g (float[n, m] x) => (float[n, m] w, bool[2] z)
+        <int32 zero = {0}> { w = Tanh(x) s = Shape(x) t = Cast<to = 6>(s) u = Mul(t, t)
+          v = Mul(u, t) z = Less(v, zero) }""",
+    "a chain of quotients": "g (float[n, m] x) => (float[n, m] w, int64[2] z)"
+    "<int64 two = {2}, int64 three = {3}> { w = Tanh(x) p0 = Shape(x)"
+    + "".join(
+        f" q{i} = Div(p{i}, two) r{i} = Div(p{i}, three) p{i + 1} = Add(q{i}, r{i})"
+        for i in range(20)
+    )
+    + " z = Identity(p20) }",
+    "a power of a sum": "g (float[n, m] x) => (float[n, m] w, int64 z)"
+    "<int64 large = {9973}> { w = Tanh(x) s = Shape(x) p0 = ReduceSum<keepdims = 0>(s)"
+    + "".join(f" q{i} = Mul(p{i}, p{i}) p{i + 1} = Mod(q{i}, large)" for i in range(9))
+    + " z = Identity(p9) }",
+    "a position": """g (float[n, m] x) => (float[n, m] w, int64[1] z)
+        { w = Tanh(x) s = Shape(x) z = ArgMax(s) }""",
+    "floats": """g (float[n, m] x) => (float[n, m] w, float[2] z)
+        { w = Tanh(x) s = Shape(x) z = Cast<to = 1>(s) }""",
+    "a slice backwards": """g (float[n, m] x) => (float[k, m] z)
+        <int64[1] start = {-1}, int64[1] end = {-9223372036854775808}, int64[1] axis = {0},
+         int64[1] step = {-2}> { z = Slice(x, start, end, axis, step) }""",
+    "a mean of all pixels": """g (float[n, m] x) => (float[1, n, 1] z)
+        <int64[1] axis = {0}> { w = Unsqueeze(x, axis) z = GlobalAveragePool(w) }""",
+    "windows": """g (float[n, m] x) => (float[1, n, k] z) <int64[1] axis = {0}>
+        { w = Unsqueeze(x, axis) z = MaxPool<kernel_shape = [3], pads = [1, 1]>(w) }""",
+}
+"""Models that compute with their inputs' sizes."""
+
+
+@pytest.mark.parametrize("name", FROM_SIZES)
+def test_numbers_computed_from_sizes_are_those_of_each_size(name: str) -> None:
+    for sizes in ([(9, 80), (2000, 3), (3, 1300), (50, 70)], [(2000, 3), (9, 80)]):
+        module, model = compiled(FROM_SIZES[name]), model_of(FROM_SIZES[name])
+        for rows, columns in sizes:
+            check(module, model, {"x": tensor(rows, columns)})
 
 
 def test_a_compilation_counts_once_whatever_sizes_it_had() -> None:

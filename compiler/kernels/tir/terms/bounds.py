@@ -8,16 +8,8 @@ from itertools import product
 from compiler.kernels.sizes import EXTENT_OPERATORS, is_number
 from compiler.kernels.tir.terms.integers import Integer
 from compiler.kernels.tir.terms.linear import Linear, Sums
-from compiler.tensors.extents import (
-    Atom,
-    Extent,
-    Undecided,
-    extent_of,
-    maximum,
-    minimum,
-    symbols_of,
-    value_at,
-)
+from compiler.tensors.arithmetic import maximum, minimum
+from compiler.tensors.extents import Atom, Extent, Undecided, extent_of, symbols_of, value_at
 from compiler.tensors.inequalities import least as _least
 from compiler.tensors.inequalities import with_atoms
 from compiler.tensors.symbols import Symbol

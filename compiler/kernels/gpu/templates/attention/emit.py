@@ -47,7 +47,8 @@ from compiler.kernels.tir.attention import score_context, scores_at
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
-from compiler.tensors.extents import Extent, ceil_div
+from compiler.tensors.arithmetic import ceil_div
+from compiler.tensors.extents import Extent
 from compiler.tensors.strides import StridedWindow
 
 

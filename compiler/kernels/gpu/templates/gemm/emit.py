@@ -26,7 +26,7 @@ from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
-from compiler.tensors.extents import ceil_div
+from compiler.tensors.arithmetic import ceil_div
 
 MMA_PRECISIONS = (*PRECISIONS, "int8")
 """The precisions of MMAs as headers number them."""

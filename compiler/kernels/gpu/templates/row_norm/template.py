@@ -24,7 +24,8 @@ from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
-from compiler.tensors.extents import Extent, ceil_div
+from compiler.tensors.arithmetic import ceil_div
+from compiler.tensors.extents import Extent
 from compiler.tensors.row_major import unflatten_index
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")

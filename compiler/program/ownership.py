@@ -1,0 +1,45 @@
+"""The memory of results: it is theirs alone."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.program.host import HostValue
+
+
+class Holders:
+    """The arrays that hold memory: a run's inputs, and the results that were taken so far.
+
+    Constants are not among them: nobody may write to those, nor to their views.
+    """
+
+    def __init__(self, arrays: Iterable[Any]) -> None:
+        self._by_owner: defaultdict[int, list[NDArray[Any]]] = defaultdict(list)
+        for array in arrays:
+            if isinstance(array, np.ndarray):
+                held = cast(NDArray[Any], array)
+                self._by_owner[_owner(held)].append(held)
+
+    def own(self, value: HostValue) -> HostValue:
+        """A result, copied if it shares memory with another array or with a constant."""
+        if isinstance(value, list):
+            return [self.own(item) for item in cast(list[HostValue], value)]
+        if not isinstance(value, np.ndarray):
+            return value
+        array = cast(NDArray[Any], value)
+        others = self._by_owner.get(_owner(array), ())
+        if not array.flags.writeable or any(np.may_share_memory(array, x) for x in others):
+            array = array.copy()
+        self._by_owner[_owner(array)].append(array)
+        return array
+
+
+def _owner(array: NDArray[Any]) -> int:
+    """The identity of the object that has an array's memory."""
+    owner: Any = array
+    while (base := getattr(owner, "base", None)) is not None:
+        owner = base
+    return id(owner)
