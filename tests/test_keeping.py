@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from google.protobuf import json_format, text_format
 from onnx import parser
 
 import compiler
@@ -199,6 +200,38 @@ def test_a_model_that_names_other_code_or_files_is_not_kept(path: Path):
     finally:
         REGISTERED.remove("my.domain::Odd")
     assert keeping.kept_modules() == []
+
+
+def of_file(content: bytes) -> bytes:
+    """A binary model in which the path of a file is before its key."""
+    path = b"\x12\x05w.bin"
+    assert KEY + path in content
+    return content.replace(KEY + path, path + KEY)
+
+
+KEY = b"\x0a\x08location"
+FORMS: dict[str, Callable[[onnx.ModelProto], bytes]] = {
+    "model.onnx": lambda model: model.SerializeToString(),
+    "reversed.onnx": lambda model: of_file(model.SerializeToString()),
+    "model.textproto": lambda model: text_format.MessageToString(model).encode(),
+    "model.json": lambda model: json_format.MessageToJson(model).encode(),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_weights_in_a_file_that_changes_are_those_of_now(name: str, tmp_path: Path):
+    model = onnx.load_model_from_string(content())
+    (weight,) = model.graph.initializer
+    weight.ClearField("raw_data")
+    weight.ClearField("float_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="w.bin")
+    file = written(tmp_path / name, FORMS[name](model))
+    assert name != "reversed.onnx" or onnx.ModelProto.FromString(file.read_bytes()) == model
+    for value in (1, 2):
+        written(tmp_path / "w.bin", np.full(3, value, np.float32).tobytes())
+        module, _ = compiled(file)
+        np.testing.assert_array_equal(module.run({"x": X})["y"], value * X)
 
 
 def test_a_warning_is_given_each_time():

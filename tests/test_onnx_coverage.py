@@ -2,15 +2,28 @@
 
 import json
 import os
+import random
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+import onnx
 import pytest
 
-from tests.pages.onnx_coverage import TargetCounts, page, run_coverage
+from tests.pages.onnx_coverage import (
+    PAGE,
+    TargetCounts,
+    contrib_section,
+    page,
+    recorded_counts,
+    row,
+    run_coverage,
+)
 from tests.pages.onnx_nodes import CaseResult, node_cases, operator_of, read_results, run_cases
 
 ROOT = Path(__file__).parent.parent
+MOST_CASES = 4
+"""The most cases of an operator whose line of the page is tested."""
 
 
 def covered(tmp_path: Path, *only: str) -> list[CaseResult]:
@@ -56,6 +69,44 @@ def test_an_expanded_case_counts_as_its_functions():
     names = ("celu_expanded", "layer_normalization_2d_axis0_expanded_ver18", "sce_mean_expanded")
     found = [operator_of(f"test_{name}", cases) for name in names]
     assert found == ["Celu", "LayerNormalization", "SoftmaxCrossEntropyLoss"]
+
+
+def written_rows() -> dict[str, str]:
+    """The lines of the page's table by operator."""
+    lines = PAGE.read_text().partition("## com.microsoft")[0].splitlines(keepends=True)
+    return {line.split(" | ")[0][2:]: line for line in lines if line.startswith("| ")}
+
+
+def test_the_page_has_the_cases_of_the_installed_onnx():
+    cases = node_cases()
+    counts = Counter(operator_of(name, cases) for name in cases)
+    rows = written_rows()
+    del rows["operator"]
+    assert {name: int(line.split(" | ")[2]) for name, line in rows.items()} == counts
+    text = PAGE.read_text()
+    assert f"the node cases of onnx {onnx.__version__}," in text
+    assert text.endswith(contrib_section())
+    assert f" of {len(cases)} right**" in text
+
+
+def test_lines_of_the_page_are_true(tmp_path: Path):
+    """Those of three operators that are drawn."""
+    cases = node_cases()
+    counts = Counter(operator_of(name, cases) for name in cases)
+    few = sorted(name for name, count in counts.items() if count <= MOST_CASES)
+    names = random.Random(os.environ["FLOWLOOM_FUZZ_SEED"]).sample(few, 3)
+    results, rows = covered(tmp_path, *names), written_rows()
+    for name in names:
+        own = [result for result in results if result.operator == name]
+        assert row(name, own, recorded_counts()) == rows[name]
+
+
+@pytest.mark.deep
+def test_the_page_is_that_of_a_run(tmp_path: Path):
+    file = tmp_path / "coverage.json"
+    run_cases([*node_cases()], os.cpu_count() or 1, "cpu", file)
+    found = page(read_results(file), onnx.__version__, recorded_counts())
+    assert found == PAGE.read_text(), "python -m tests.pages.onnx_coverage writes the page"
 
 
 def test_the_page_counts_and_gives_reasons():

@@ -14,7 +14,8 @@ class Conflict(NamedTuple):
     """Two tasks that touch the bytes [begin, end) of an allocation, of which one writes them.
 
     `earlier` is `UNWRITTEN` where `later` reads bytes that nothing wrote; `later` is the number
-    of tasks where the caller reads an output.
+    of tasks where the caller reads an output. `types` are those that the bytes are written and read
+    as, if they differ.
     """
 
     earlier: int
@@ -24,6 +25,13 @@ class Conflict(NamedTuple):
     end: int
     earlier_writes: bool
     later_writes: bool
+    types: tuple[str, str] | None = None
+
+
+Writer = tuple[int, str]
+"""A task and the type as which it writes."""
+
+NOBODY: Writer = (UNWRITTEN, "")
 
 
 class _Whole:
@@ -32,19 +40,20 @@ class _Whole:
     __slots__ = "readers", "writer"
 
     def __init__(self) -> None:
-        self.writer = UNWRITTEN
+        self.writer = NOBODY
         self.readers: list[int] = []
 
-    def read(self, task: int, begin: int, end: int) -> Iterable[tuple[int, int, int]]:
+    def read(self, task: int, begin: int, end: int) -> Iterable[tuple[Writer, int, int]]:
         """Note a read; gives (last writer, begin, end)."""
         self.readers.append(task)
         return ((self.writer, begin, end),)
 
-    def write(self, task: int, begin: int, end: int) -> Iterable[tuple[int, int, int, bool]]:
+    def write(self, writer: Writer, begin: int, end: int) -> Iterable[tuple[int, int, int, bool]]:
         """Note a write; gives (task, begin, end, whether it wrote) of what was there."""
-        accesses = [(self.writer, begin, end, True)] if self.writer != UNWRITTEN else []
+        last = self.writer[0]
+        accesses = [(last, begin, end, True)] if last != UNWRITTEN else []
         accesses += [(reader, begin, end, False) for reader in self.readers]
-        self.writer = task
+        self.writer = writer
         self.readers = []
         return accesses
 
@@ -57,7 +66,7 @@ class _Memory:
     def __init__(self, begin: int, end: int):
         self.end = end
         self.begins = [begin]
-        self.writers = [UNWRITTEN]
+        self.writers = [NOBODY]
         self.readers: list[list[int]] = [[]]
 
     def _cut(self, position: int) -> int:
@@ -78,23 +87,24 @@ class _Memory:
         """The byte after a segment."""
         return self.begins[index + 1] if index + 1 < len(self.begins) else self.end
 
-    def read(self, task: int, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    def read(self, task: int, begin: int, end: int) -> Iterator[tuple[Writer, int, int]]:
         """Note a read; yields (last writer, begin, end) of its pieces."""
         for index in self._segments(begin, end):
             self.readers[index].append(task)
             yield self.writers[index], self.begins[index], self.end_of(index)
 
-    def write(self, task: int, begin: int, end: int) -> Iterator[tuple[int, int, int, bool]]:
+    def write(self, writer: Writer, begin: int, end: int) -> Iterator[tuple[int, int, int, bool]]:
         """Note a write; yields (task, begin, end, whether it wrote) of what was there."""
         segments = self._segments(begin, end)
         for index in segments:
             first, last = self.begins[index], self.end_of(index)
-            if self.writers[index] != UNWRITTEN:
-                yield self.writers[index], first, last, True
+            task, _ = self.writers[index]
+            if task != UNWRITTEN:
+                yield task, first, last, True
             for reader in self.readers[index]:
                 yield reader, first, last, False
         self.begins[segments.start : segments.stop] = [begin]
-        self.writers[segments.start : segments.stop] = [task]
+        self.writers[segments.start : segments.stop] = [writer]
         self.readers[segments.start : segments.stop] = [[]]
 
 
@@ -153,7 +163,7 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
     for number, allocation in enumerate(schedule.allocations):
         if allocation.kind == "output" and allocation.nbytes:
             pieces = memory[number].at(0).read(len(schedule.tasks), 0, allocation.nbytes)
-            for writer, begin, end in pieces:
+            for (writer, _), begin, end in pieces:
                 if writer == UNWRITTEN:
                     yield _read(UNWRITTEN, len(schedule.tasks), number, begin, end)
 
@@ -176,12 +186,15 @@ def _read(writer: int, reader: int, allocation: int, begin: int, end: int) -> Co
 
 
 def _reads(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
-    for writer, begin, end in memory.read(task, view.offset, view.offset + size):
-        yield _read(writer, task, view.allocation, begin, end)
+    for (writer, dtype), begin, end in memory.read(task, view.offset, view.offset + size):
+        pair = _read(writer, task, view.allocation, begin, end)
+        differ = dtype != view.dtype and writer != UNWRITTEN
+        yield pair._replace(types=(dtype, view.dtype)) if differ else pair
 
 
 def _writes(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
-    for earlier, begin, end, wrote in memory.write(task, view.offset, view.offset + size):
+    writer, stop = (task, view.dtype), view.offset + size
+    for earlier, begin, end, wrote in memory.write(writer, view.offset, stop):
         yield Conflict(
             earlier, task, view.allocation, begin, end, earlier_writes=wrote, later_writes=True
         )

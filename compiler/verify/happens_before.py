@@ -90,9 +90,10 @@ def find_race(schedule: Schedule) -> Race | None:
 def check_schedule(schedule: Schedule) -> None:
     """Raise ScheduleError, with the tasks and the bytes, unless the schedule is valid.
 
-    Valid: well formed, no read of bytes that nothing wrote, outputs written in full, no race, and
-    the same within bodies. An iteration of a loop starts when the one before has ended, and its
-    tensors are disjoint bytes, which its task reads or writes: so each is checked by itself.
+    Valid: well formed, no read of bytes that nothing wrote or that were last written as another
+    type, outputs written in full, no race, and the same within bodies. An iteration of a loop
+    starts when the one before has ended, and its tensors are disjoint bytes, which its task reads
+    or writes: so each is checked by itself.
     """
     check_structure(schedule)
     _check_order(schedule)
@@ -110,6 +111,8 @@ def _check_order(schedule: Schedule) -> None:
     for pair in conflicts(schedule):
         if pair.earlier == UNWRITTEN:
             raise ScheduleError(_describe_unwritten(schedule, pair))
+        if pair.types is not None:
+            raise ScheduleError(_describe_types(schedule, pair, pair.types))
         pairs.append(pair)
     if (race := _first_race(schedule, pairs)) is not None:
         raise ScheduleError(race.describe(schedule))
@@ -122,6 +125,13 @@ def _first_race(schedule: Schedule, pairs: list[Conflict]) -> Race | None:
     ordered = HappensBefore(schedule).all_ordered(ends[:, 0], ends[:, 1])
     # of booleans, argmin is the first that is false
     return None if ordered.all() else Race(pairs[int(ordered.argmin())])
+
+
+def _describe_types(schedule: Schedule, pair: Conflict, types: tuple[str, str]) -> str:
+    bytes_ = describe_bytes(schedule, pair.allocation, pair.begin, pair.end)
+    earlier = f"task {pair.earlier} {describe_task(schedule, pair.earlier)}"
+    later = f"task {pair.later} {describe_task(schedule, pair.later)}"
+    return f"{later} reads {bytes_} as {types[1]}, which {earlier} writes as {types[0]}"
 
 
 def _describe_unwritten(schedule: Schedule, pair: Conflict) -> str:

@@ -58,6 +58,12 @@ def _softmax_of_axis(example: Example) -> Array:
     return powers / powers.sum(1, keepdims=True)
 
 
+def _rectified_by_channel(example: Example) -> Array:
+    """With a slope for each channel, as before opset 7."""
+    x, slope = example.feeds["x"], np.asarray(example.inputs["slope"])[:, None]
+    return np.where(x < 0, x * slope, x)
+
+
 def _resampled(example: Example) -> Array:
     """Rows interpolated in float64 at i / scale."""
     (x,) = example.feeds.values()
@@ -463,6 +469,20 @@ EXAMPLES = (
             ),
         )
         for opset, own, by_the_text in ((18, 11, _softmax_of_rows), (12, 13, _softmax_of_axis))
+    ),
+    Example(
+        "function-opset",
+        "Rectified",
+        {"domain": "local"},
+        {"x": _normal(2, 3, 3), "slope": np.array([0.5, 2, 3], np.float32)},
+        _rectified_by_channel,
+        opset=18,
+        free={"x": ("rows", 3, 3)},
+        function=helper.make_function(
+            *("local", "Rectified", ["a", "slope"], ["b"]),
+            [helper.make_node("PRelu", ["a", "slope"], ["b"])],
+            [helper.make_opsetid("", 6)],
+        ),
     ),
 )
 """At least one for each rule."""

@@ -76,7 +76,7 @@ def page(results: Sequence[CaseResult], version: str, others: Sequence[TargetCou
     for result in results:
         by_operator[result.operator].append(result)
     names = sorted(by_operator, key=str.lower)
-    rows = [_row(name, by_operator[name], [o.right.get(name, 0) for o in others]) for name in names]
+    rows = [row(name, by_operator[name], others) for name in names]
     host = sum(result.on_host for result in results)
     counts = f"""**{total["right"]} of {len(results)} right**, {host} of them with a node that runs
 on the host; {total["refused"]} refused by an error that names the reason, {total["wrong"]} wrong,
@@ -103,7 +103,8 @@ def contrib_section() -> str:
     return CONTRIB_HEADER + "\n".join(f"* {name}" for name in names) + "\n"
 
 
-def _row(name: str, results: Sequence[CaseResult], others: Sequence[int]) -> str:
+def row(name: str, results: Sequence[CaseResult], others: Sequence[TargetCounts]) -> str:
+    """The line of an operator with the results of its cases."""
     right = sum(result.outcome == "right" for result in results)
     reasons = Counter(map(_short, (r for r in results if r.outcome != "right")))
     why = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
@@ -112,7 +113,8 @@ def _row(name: str, results: Sequence[CaseResult], others: Sequence[int]) -> str
         why = f"{why}: {NOTES[name]}"
     versions = sorted({result.opset for result in results if result.outcome == "right"} - {0})
     opsets = ", ".join(map(str, versions))
-    cells = [name, opsets, len(results), right, host or "", *others, why]
+    counts = [other.right.get(name, 0) for other in others]
+    cells = [name, opsets, len(results), right, host or "", *counts, why]
     return f"| {' | '.join(map(str, cells))} |\n"
 
 

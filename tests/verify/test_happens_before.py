@@ -50,6 +50,7 @@ ALLOCATIONS = (
     Allocation("arena", "arena", "uint8", (64,)),
 )
 X, Y, A = (View(i, 0, "float32", (4,)) for i in range(3))
+WORDS = View(2, 8, "int64", (1,))
 FIRST = Task("Relu_1", 0, (), (X,), (A,), nodes=("relu", "more"))
 SECOND = Task("Add_2", 1, (0,), (A,), (Y,))
 
@@ -118,6 +119,15 @@ def test_only_the_bytes_that_overlap_are_named():
             "uses the input 'x' of float32 as int32",
         ),
         (
+            (FIRST, replace(SECOND, reads=(View(2, 0, "int32", (4,)),))),
+            "task 1 'Add_2' (stream 1) reads bytes [0, 16) of the arena as int32, which task 0"
+            " 'Relu_1' (nodes relu, more; stream 0) writes as float32",
+        ),
+        (
+            (FIRST, replace(FIRST, writes=(WORDS,)), replace(SECOND, reads=(A,), after=(1,))),
+            "reads bytes [8, 16) of the arena as float32, which task 1",
+        ),
+        (
             (replace(FIRST, subflow=3), replace(SECOND, subflow=3)),
             "on another stream than",
         ),
@@ -137,3 +147,8 @@ def test_only_the_bytes_that_overlap_are_named():
 )
 def test_each_fault_has_its_message(tasks: tuple[Task, ...], message: str):
     assert message in error(*tasks)
+
+
+def test_bytes_may_be_another_type_once_that_is_written():
+    again = replace(SECOND, reads=(View(2, 8, "int64", (1,)),), after=(1,))
+    check_schedule(Schedule("main", ALLOCATIONS, (FIRST, replace(FIRST, writes=(WORDS,)), again)))

@@ -13,6 +13,13 @@ from compiler.frontend.rules.contrib.registry import CONTRIB
 from compiler.frontend.semantics.choice import Semantics
 from compiler.frontend.semantics.table import FUNCTION_NAMED_AS_OPERATOR, FUNCTION_OPSET
 
+CHANGED_TEXTS = {"PRelu": 7}
+"""The first opset in which an operator means something else in the same form.
+
+Before 7 a slope of several numbers is one for each channel, since then it broadcasts. Other texts
+of the history of ONNX's schemas say more of the same, or allow more.
+"""
+
 
 def with_chosen_functions(model: onnx.ModelProto, semantics: Semantics) -> onnx.ModelProto:
     """The model, or a copy whose functions follow onnxruntime as was chosen.
@@ -77,16 +84,19 @@ def _with_chosen_opsets(model: onnx.ModelProto, semantics: Semantics) -> onnx.Mo
 
 
 def _means_other(node: onnx.NodeProto, own: Mapping[str, int], model: Mapping[str, int]) -> bool:
-    """Whether two opsets give an operator other inputs or attributes, and not only other types.
+    """Whether two opsets give an operator other inputs or attributes, or another text.
 
-    onnxruntime refuses what the model's opset does not have.
+    Other types do not count. onnxruntime refuses what the model's opset does not have.
     """
     domain = domain_of(node)
     schemas: list[Any] = [
         schema_of(node.op_type, opsets.get(domain, 0), domain) for opsets in (own, model)
     ]
-    forms = [schema and _form(schema) for schema in schemas]
-    return None not in forms and not schemas[1].deprecated and forms[0] != forms[1]
+    if None in schemas or schemas[1].deprecated:
+        return False
+    first, last = sorted(schema.since_version for schema in schemas)
+    changed = CHANGED_TEXTS.get(node.op_type, 0) if not domain else 0
+    return first < changed <= last or _form(schemas[0]) != _form(schemas[1])
 
 
 def _form(schema: Any) -> Hashable:

@@ -93,6 +93,8 @@ def rewrite_concat_from_sequence(call: Call) -> list[Value]:
 def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
     """The sizes of the parts of an axis: given, equal except for the last, or one."""
     x, size = call.data, call.data.shape[axis]
+    if sizes is not None and sizes.ndim and not sizes.size:
+        raise ShapeMismatch("its input 'split' is empty: leave it out to split into single slices")
     if sizes is not None and sizes.ndim:
         parts = [int(n) for n in sizes.reshape(-1)]
     elif sizes is not None and int(sizes) < 1:

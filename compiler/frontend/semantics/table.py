@@ -456,7 +456,7 @@ FUNCTION_OPSET = SemanticsRule(
     name="function-opset",
     operators=(),
     when="a function of the model imports an opset in which one of its operators has other"
-    " attributes, defaults or inputs than in the model's opset",
+    " attributes, defaults or inputs than in the model's opset, or another meaning",
     onnxruntime="computes the operator by the model's opset",
     onnx="computes it by the function's",
     reason="onnx.proto asks for the same schema by both, and does not say what others mean; the"

@@ -25,7 +25,7 @@ from compiler.kernels.ops.mathematics import dtype_of
 Reducer = Callable[..., Any]
 
 ALONG_MEMORY = "along memory"
-"""The mark of a stage whose terms lie side by side, though its innermost axis is in their index."""
+"""The mark of a stage whose terms are consecutive, though its innermost axis is in their index."""
 
 
 def lowest(dtype: str) -> Scalar:

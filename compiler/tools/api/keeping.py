@@ -66,8 +66,12 @@ PASSING = ("model", "threads", "cache", "progress", *UNKEPT)
 """The arguments that do not decide what a kept module is."""
 
 DEPENDENCIES = ("apache-tvm", "apache-tvm-ffi", "llvmlite", "numpy", "onnx", "xdsl", "ml_dtypes")
-EXTERNAL = b"\x0a\x08location\x12"
-"""How the path of a file with tensors begins in a model's protobuf."""
+EXTERNAL = b"\x0a\x08location"
+"""The key of the path of a file with tensors in a model's protobuf; the path is before or after."""
+
+PROTOBUFS = (".onnx", ".pb", "")
+"""The suffixes of files that are protobufs. Models in other forms, as text, are not kept: that they
+name no other files is not seen."""
 
 
 def compiled_or_kept(arguments: Mapping[str, Any]) -> Any:
@@ -132,6 +136,8 @@ class KeptModule:
                 size = model.ByteSize()
             else:
                 path = Path(model)
+                if path.suffix not in PROTOBUFS:
+                    return None
                 identity, size = _identity(path)
                 fresh, suffix = None if _is_settled(path) else _digest_of_file(path), path.suffix
         except (OSError, ValueError):
