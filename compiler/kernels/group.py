@@ -223,13 +223,16 @@ def extents_in(value: Any) -> Iterator[Expression]:
             yield from extents_in(part)
 
 
+_NUMBERS_ONLY = ("ConvInteger", "Einsum", "MatMulInteger", "MatMulNBits")
+
+
 def takes_symbols(operator: str) -> bool:
     """Whether a CPU's kernels of an operator may have extents that depend on symbols.
 
-    Of contractions two have such a template; kernels that are written by hand have numbers.
+    Kernels that are written by hand have numbers, and so have those of Einsum, and of products of
+    bytes, which would be many times slower by the generic schedule.
     """
-    by_hand = KINDS.get(operator) in (Kind.CONTRACTION, Kind.OPAQUE)
-    return operator in ("MatMul", "Gemm") or not by_hand
+    return KINDS.get(operator) is not Kind.OPAQUE and operator not in _NUMBERS_ONLY
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

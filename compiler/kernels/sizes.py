@@ -92,10 +92,16 @@ class SizeExpression(Expression):
         return as_size(Expression.__neg__(self))
 
     def __eq__(self, other: object) -> bool:
-        """Whether two extents are equal for all sizes; of 0 and 1 it must be known."""
+        """Whether two extents are equal for all sizes.
+
+        An axis that may have one element, or none, must have more in the example: what broadcasts
+        was decided, and assumed, for that when the graph was made.
+        """
         if isinstance(other, Expression):
             return self.terms == other.terms
-        return Expression.__eq__(self, other) if other in (0, 1) else False
+        if other not in (0, 1):
+            return False
+        return Expression.__eq__(self, other) if at_hints(self) == other else False
 
     __hash__ = Expression.__hash__
 
@@ -228,6 +234,12 @@ def tensor_extents(tensor: Any) -> tuple[Any, ...]:
 def is_long(extent: Extent) -> bool:
     """Whether an axis has more than one element, for some sizes at least."""
     return not is_number(extent) or extent > 1
+
+
+def may_exceed(extent: Any, other: Any) -> bool:
+    """Whether an extent is more than another one for some sizes, as far as can be seen."""
+    difference = other - extent
+    return difference < 0 if is_number(difference) else not at_least_zero(difference)
 
 
 def is_number(extent: Any) -> bool:
