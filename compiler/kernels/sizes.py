@@ -105,6 +105,10 @@ class SizeExpression(Expression):
 
     __hash__ = Expression.__hash__
 
+    def __bool__(self) -> bool:
+        """Whether there is any element, as in the example."""
+        return not self == 0
+
     def __lt__(self, other: Any) -> Any:
         return self._with(other, lambda a, b: not _at_least(a, b), tirx.LT)
 

@@ -1,13 +1,13 @@
 """The ways to compute a convolution: what lanes are along, and register tiles, by estimate."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
 from math import prod
 from typing import Any
 
-from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
@@ -16,6 +16,8 @@ from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
+from compiler.kernels.cpu.templates.sized_planes import SizedPlanes
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
@@ -24,11 +26,15 @@ from compiler.kernels.cpu.tiling import (
     image_tiles,
     row_tiles,
 )
+from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.fusion import FusionContext
 
 IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
 """The axes of lanes: positions of the image or of copied panels, output channels, or the rows of
 one channel's result, of which a tile has several."""
+
+SIZED = "sized"
+"""The axis of lanes for sizes that a run decides: positions of planes, across rows."""
 
 OF_ONE_KIND = 10
 """The most configs with lanes along the same."""
@@ -128,6 +134,37 @@ class ConvChoices:
         conv = self.conv
         few = conv.images * conv.groups < LOCAL_UNITS and not conv.depth
         return conv.kernel == (1, 1) and self.around.flat and few
+
+
+def sized_nest(
+    conv: Convolution,
+    around: FusionContext,
+    tile: Tile,
+    lanes: int,
+    slots: float,
+    operands: ConvOperands,
+) -> Nest:
+    """The nest of a convolution over symbols."""
+    planes = SizedPlanes(conv, conv.planes.row_phases, conv.planes.column_phases)
+    flat = conv.pointwise and around.flat
+    return SizedLanes(conv, around, tile, lanes, flat, slots, planes, Taps(conv.kernel), operands)
+
+
+def hinted_convolution(conv: Convolution) -> Convolution:
+    """A convolution for the example sizes, for costs."""
+
+    def pair(extents: tuple[int, int]) -> tuple[int, int]:
+        return at_hint(extents[0]), at_hint(extents[1])
+
+    depth = conv.depth and Depth(*(at_hint(getattr(conv.depth, f.name)) for f in fields(Depth)))
+    return replace(
+        conv,
+        batch=at_hint(conv.batch),
+        image=pair(conv.image),
+        pads=pair(conv.pads),
+        output=pair(conv.output),
+        depth=depth,
+    )
 
 
 def worth_measuring(kinds: Iterable[Sequence[tuple[Any, float]]]) -> list[tuple[Any, float]]:
