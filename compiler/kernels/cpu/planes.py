@@ -90,7 +90,7 @@ def clear(source: PlaneSource, target: Var, start: Any, count: int, lanes: int) 
     def one(x: Any) -> Stmt:
         return tirx.BufferStore(target, source.padding, [start + x])
 
-    return [vector_loop(count, lanes, one)] if count else []
+    return [] if isinstance(count, int) and not count else [vector_loop(count, lanes, one)]
 
 
 def fill_channel(

@@ -131,7 +131,8 @@ class ComputedTaps:
 
     def _coordinate(self, position: Any) -> Any:
         """The source coordinate of an output position."""
-        x, half, one, n = position.astype(self.kind), self._number(0.5), self._number(1), self._number
+        n, x = self._number, position.astype(self.kind)
+        half, one = n(0.5), n(1)
         size, extent = self._length(self.size), self._length(self.extent)
         by_halves = (x + half) / self._scale - half
         match self.coordinates:

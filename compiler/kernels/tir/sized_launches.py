@@ -20,7 +20,7 @@ from compiler.kernels.sizes import (
     variable_of,
 )
 from compiler.kernels.tir.memory import buffer_elements
-from compiler.tensors.extents import ceil_div
+from compiler.tensors.extents import Undecided, bounds, ceil_div
 from compiler.tensors.symbols import Symbol
 
 RUN_ATTRIBUTE = "run"
@@ -167,12 +167,12 @@ def with_plain_divisions(statement: Stmt) -> Stmt:
     """
 
     def quotient(node: Any, mutator: Any) -> Any:
-        node = mutator.default_mutate(node)
-        return tirx.Div(node.a, node.b) if _is_positive(node) else node
+        plain, node = _is_positive(node), mutator.default_mutate(node)
+        return tirx.Div(node.a, node.b) if plain else node
 
     def remainder(node: Any, mutator: Any) -> Any:
-        node = mutator.default_mutate(node)
-        return tirx.Mod(node.a, node.b) if _is_positive(node) else node
+        plain, node = _is_positive(node), mutator.default_mutate(node)
+        return tirx.Mod(node.a, node.b) if plain else node
 
     rules = ((tirx.FloorDiv, quotient), (tirx.FloorMod, remainder))
     return tvm_ffi.structural_mutate(statement, rules)
@@ -184,7 +184,12 @@ def _is_positive(value: Any) -> bool:
         return True
     if isinstance(value, IntImm):
         return int(value.value) >= 0
-    return type(value) in _SIGN_KEEPING and _is_positive(value.a) and _is_positive(value.b)
+    if type(value) in _SIGN_KEEPING and _is_positive(value.a) and _is_positive(value.b):
+        return True
+    try:
+        return bounds(extent_from(value))[0] >= 0
+    except (Undecided, ValueError):  # no extent, or one whose sign depends on sizes
+        return False
 
 
 _SIGN_KEEPING = (

@@ -41,25 +41,25 @@ from compiler.kernels.cpu.templates.anchors import (
     widening,
 )
 from compiler.kernels.cpu.templates.conv_choices import (
-    SIZED,
     ConvChoices,
     ConvConfig,
     hinted_convolution,
+    sized_configs,
     sized_nest,
     worth_measuring,
 )
 from compiler.kernels.cpu.templates.nests import Nest
-from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
-from compiler.kernels.cpu.tiling import sized_tiles
+from compiler.kernels.cpu.templates.winograd.choices import (
+    SizedWinogradChoices,
+    WinogradChoices,
+    WinogradConfig,
+)
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Node
 from compiler.kernels.long_sums import LONG_SUM
 from compiler.kernels.sizes import is_number
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
-
-MOST_TILES = 16
-"""The most tiles to choose from for sizes that a run decides."""
 
 LIVE_SHARE = 0.8
 """The share of live taps along dilated rows up to which they are treated as slices."""
@@ -127,15 +127,20 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
     ) -> Ways[AnyConfig]:
         """The tiles for sizes that a run decides."""
         core, operands, example = core_of(target), FloatOperands(around), hinted_convolution(conv)
-        tiles = sized_tiles(example, core, operands.stores)
-        slots = {ConvConfig(SIZED, t.rows, t.vectors): own for t, own in tiles[:MOST_TILES]}
+        cache = second_cache_bytes(target)
+        winograd = SizedWinogradChoices(conv, example, around, core, operands, cache)
+        slots: dict[AnyConfig, float] = {**dict(sized_configs(conv, core, operands))}
+        slots |= winograd.slots
         weight = group.packable(anchor.operand(1))
         assert weight is not None, "the template takes constant weights"
         wide = widening(group, weight)
 
         def loops(config: AnyConfig) -> Loops:
-            assert isinstance(config, ConvConfig)
-            nest = sized_nest(conv, around, config.tile, core.lanes, slots[config], operands)
+            if isinstance(config, WinogradConfig):
+                nest = winograd.nest(config)
+                packing = wide + nest.packing
+                return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
+            nest = sized_nest(conv, around, config, core.lanes, slots[config], operands)
             packing = wide + weight_packing(nest)
             return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
 

@@ -18,6 +18,7 @@ from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
 from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
 from compiler.kernels.cpu.templates.sized_planes import SizedPlanes
+from compiler.kernels.cpu.templates.sized_rows import SizedRows
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
@@ -25,6 +26,7 @@ from compiler.kernels.cpu.tiling import (
     flat_tiles,
     image_tiles,
     row_tiles,
+    sized_tiles,
 )
 from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.fusion import FusionContext
@@ -33,8 +35,9 @@ IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
 """The axes of lanes: positions of the image or of copied panels, output channels, or the rows of
 one channel's result, of which a tile has several."""
 
-SIZED = "sized"
-"""The axis of lanes for sizes that a run decides: positions of planes, across rows."""
+SIZED, SIZED_ROWS = "sized", "sized rows"
+"""The axes of lanes for sizes that a run decides: positions of planes, across rows, or the rows of
+one channel's result."""
 
 OF_ONE_KIND = 10
 """The most configs with lanes along the same."""
@@ -139,7 +142,7 @@ class ConvChoices:
 def sized_nest(
     conv: Convolution,
     around: FusionContext,
-    tile: Tile,
+    config: ConvConfig,
     lanes: int,
     slots: float,
     operands: ConvOperands,
@@ -147,7 +150,23 @@ def sized_nest(
     """The nest of a convolution over symbols."""
     planes = SizedPlanes(conv, conv.planes.row_phases, conv.planes.column_phases)
     flat = conv.pointwise and around.flat
-    return SizedLanes(conv, around, tile, lanes, flat, slots, planes, Taps(conv.kernel), operands)
+    kind = SizedRows if config.lanes == SIZED_ROWS else SizedLanes
+    return kind(
+        conv, around, config.tile, lanes, flat, slots, planes, Taps(conv.kernel), operands
+    )
+
+
+def sized_configs(
+    conv: Convolution, core: Core, operands: ConvOperands
+) -> list[PricedConfig]:
+    """The configs of a convolution over symbols by the estimates for its example."""
+    example, kind = hinted_convolution(conv), SIZED
+    tiles = sized_tiles(example, core, operands.stores)
+    single = conv.channels == conv.filters == 1 and not conv.depth
+    if single and conv.kernel[0] > 1 and conv.planes.regular:
+        rows = row_tiles(example, core, operands.stores)
+        tiles, kind = (rows, SIZED_ROWS) if rows else (tiles, kind)
+    return _named(kind, tiles)
 
 
 def hinted_convolution(conv: Convolution) -> Convolution:

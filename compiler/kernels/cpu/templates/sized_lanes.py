@@ -62,7 +62,12 @@ class SizedLanes(Nest):
 
     @property
     def reach(self) -> int:
-        return self.stride + self.chunk_positions
+        return self.stride + self.beyond
+
+    @property
+    def beyond(self) -> int:
+        """Elements after the last plane that the vectors of a chunk reach."""
+        return self.chunk_positions
 
     @property
     def direct(self) -> bool:
@@ -78,7 +83,7 @@ class SizedLanes(Nest):
         conv, stride = self.conv, self.stride
         channels, slices = conv.groups * conv.channels, conv.slices
         total = conv.batch * channels * slices
-        workspace = buffer("planes", total * stride + self.chunk_positions, self.operands.dtype)
+        workspace = buffer("planes", total * stride + self.beyond, self.operands.dtype)
         run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
 
         def channel(index: Any) -> Stmt:
@@ -101,7 +106,7 @@ class SizedLanes(Nest):
         def one(x: Any) -> Stmt:
             return tirx.BufferStore(workspace, self.operands.padding, [start + x])
 
-        return vector_loop(self.chunk_positions, self.lanes, one)
+        return vector_loop(self.beyond, self.lanes, one)
 
     def _fill_channel(self, workspace: Var, lead: list[Any], base: Any) -> Stmt:
         return fill_sized_channel(self.planes, self.operands, workspace, lead, base, self.lanes)
@@ -123,7 +128,7 @@ class SizedLanes(Nest):
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch whose blocks fill the planes of a group and convolve them, one by one."""
         blocks = split_blocks(self.slots * at_hint(self.units), at_hint(self.units))
-        own = ceil_div(self.unit_elements + self.chunk_positions, LINE) * LINE
+        own = ceil_div(self.unit_elements + self.beyond, LINE) * LINE
         count = block_count(blocks, (self.units,))
         workspace = buffer("planes", count * own, self.operands.dtype)
         chunks = IndexRun(0, expression(self.chunks), True)

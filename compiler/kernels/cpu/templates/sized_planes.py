@@ -31,7 +31,7 @@ class SizedPlanes(Planes):
         for phase in self.column_phases:
             left = max(0, ceil_div(pad - phase, stride))
             right = least(columns - ceil_div(width + pad - phase, stride))
-            spare = min(spare, left, max(0, int(right)))
+            spare = min(spare, left, int(right) if right > 0 else 0)
         return spare
 
     def _axis(self, axis: int) -> tuple[int, int, int]:

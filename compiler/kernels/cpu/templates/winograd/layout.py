@@ -84,6 +84,11 @@ class WinogradLayout:
         return self.tile.steps * self.panel
 
     @property
+    def span(self) -> int:
+        """Rows of tiles in a chunk."""
+        return self.tile.span
+
+    @property
     def columns(self) -> int:
         """Columns of tiles in a chunk."""
         return min(self.grid[1], self.run) if self.tile.span == 1 else self.grid[1]
@@ -96,12 +101,17 @@ class WinogradLayout:
     @property
     def image_chunks(self) -> int:
         """Chunks of one image."""
-        return ceil_div(self.grid[0], self.tile.span) * self.parts
+        return ceil_div(self.grid[0], self.span) * self.parts
 
     @property
     def chunks(self) -> int:
         """Chunks of all images."""
         return self.conv.batch * self.image_chunks
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks of all images, by which work is divided."""
+        return self.chunks
 
     @property
     def local(self) -> bool:
@@ -118,7 +128,7 @@ class WinogradLayout:
         """Register tiles of filters in a group; chunks that are few have more groups."""
         most = max(1, SUMS_BYTES // (self.points * self.tile.rows * self.run * 4))
         if not self.local:
-            most = min(most, max(1, self.tiles * self.chunks // MANY_CHUNKS))
+            most = min(most, max(1, self.tiles * self.chunk_count // MANY_CHUNKS))
         return ceil_div(self.tiles, ceil_div(self.tiles, most))
 
     @property
@@ -168,6 +178,10 @@ class WinogradLayout:
         """Elements of all rows of a channel of a chunk, and of one row as it is in the image."""
         line = (self.line_steps * self.lanes + 1) * self.results
         return self.results * self.line_points * self.plane + whole_lines(line)
+
+    def vectors_of(self, place: "ChunkPlace") -> Any:
+        """The vectors of tiles of a chunk."""
+        return self.run // self.lanes
 
     @property
     def packing(self) -> str:
