@@ -92,7 +92,9 @@ def lower_reduce_operator(context: Context) -> te.Tensor:
     dtype = _working(context)
     before, reducer, after = _REDUCTIONS.get(context.operator.type, (_same, sum_reducer, _same))
     if context.operator.type == "ReduceMean":
-        count = as_size(maximum(1, prod(shape[axis] for axis in axes)))  # of no elements 0, as onnxruntime
+        count = as_size(
+            maximum(1, prod(shape[axis] for axis in axes))
+        )  # of no elements 0, as onnxruntime
         after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")

@@ -49,7 +49,7 @@ class SizesOperand:
 
 @dataclass(frozen=True)
 class SizedGrid:
-    """A grid over symbols: a `loop` over blocks of `run` of its `turns`.
+    """A grid of a kernel with symbols: a `loop` over blocks of `run` of its `turns`.
 
     `ends` are the variables of the first turn, and of the last one and 1.
     """
@@ -66,9 +66,8 @@ class SizedGrid:
 
 
 def sized_grid(nest: Any, begin: Var, end: Var) -> SizedGrid | None:
-    """The grid of a nest if its outermost loop is a parallel one over symbols."""
-    parallel = nest.__class__ is For and nest.kind == ForKind.PARALLEL
-    if not parallel or isinstance(nest.extent, IntImm):
+    """The grid of a nest if its outermost loop is a parallel one."""
+    if nest.__class__ is not For or nest.kind != ForKind.PARALLEL:
         return None
     turns, run = extent_from(nest.extent), int(nest.annotations.get(RUN_ATTRIBUTE, 1))
     first, last = Var("first", PrimType("int32")), Var("last", PrimType("int32"))

@@ -116,7 +116,6 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
             reserved=reserved,
         )
 
-
     def _sized(
         self,
         group: Group,

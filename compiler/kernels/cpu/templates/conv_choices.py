@@ -151,14 +151,10 @@ def sized_nest(
     planes = SizedPlanes(conv, conv.planes.row_phases, conv.planes.column_phases)
     flat = conv.pointwise and around.flat
     kind = SizedRows if config.lanes == SIZED_ROWS else SizedLanes
-    return kind(
-        conv, around, config.tile, lanes, flat, slots, planes, Taps(conv.kernel), operands
-    )
+    return kind(conv, around, config.tile, lanes, flat, slots, planes, Taps(conv.kernel), operands)
 
 
-def sized_configs(
-    conv: Convolution, core: Core, operands: ConvOperands
-) -> list[PricedConfig]:
+def sized_configs(conv: Convolution, core: Core, operands: ConvOperands) -> list[PricedConfig]:
     """The configs of a convolution over symbols by the estimates for its example."""
     example, kind = hinted_convolution(conv), SIZED
     tiles = sized_tiles(example, core, operands.stores)

@@ -163,9 +163,7 @@ class SizedLanes(Nest):
             place = Place(image=image, group=group, chunk=chunk, tile=tile, planes=planes)
             return self.compute(place, weights, source)
 
-        return chunks.loop(
-            "chunk", lambda chunk: tiles.loop("tile", lambda tile: one(chunk, tile))
-        )
+        return chunks.loop("chunk", lambda chunk: tiles.loop("tile", lambda tile: one(chunk, tile)))
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         """A chunk, by as many vectors as have results."""
@@ -178,9 +176,7 @@ class SizedLanes(Nest):
             chosen = own if chosen is None else tirx.IfThenElse(last < self.positions, own, chosen)
         return sequence([allocate, chosen, self._stored(place, weights, sums)])
 
-    def _summed(
-        self, place: Place, weights: Var, source: Var, sums: Var, vectors: int
-    ) -> Stmt:
+    def _summed(self, place: Place, weights: Var, source: Var, sums: Var, vectors: int) -> Stmt:
         """The sums of the first vectors of a chunk."""
         tile = self._new_tile(self.tile.rows, vectors)
         first = place.chunk * self.chunk_positions

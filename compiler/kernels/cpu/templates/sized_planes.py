@@ -119,5 +119,3 @@ def _fill_plane(
     rows = loop_over("row", planes.rows, row)
     written = planes.rows * planes.pitch
     return sequence([rows, *padding(base + written, planes.plane - written)])
-
-

@@ -44,9 +44,7 @@ class ResultTransform:
         finish = loop_over("filter", layout.group_filters, one)
         return sequence([allocate_lines, allocate_half, finish])
 
-    def _transformed(
-        self, place: ChunkPlace, sums: Region, half: Region, lines: Region
-    ) -> Stmt:
+    def _transformed(self, place: ChunkPlace, sums: Region, half: Region, lines: Region) -> Stmt:
         """The lines of one filter's results."""
         layout = self.layout
         lanes = layout.lanes
