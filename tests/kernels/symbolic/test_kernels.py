@@ -203,10 +203,10 @@ IMAGE = ("float32", (ROWS, 8, LENGTH, LENGTH))
     ("type", "reads", "result", "attributes"),
     [
         (
-            "Conv",
-            [IMAGE, ("float32", (8, 8, 1, 1))],
-            IMAGE,
-            {"kernel_shape": [1, 1], "pads": [0] * 4, "strides": [1, 1], "dilations": [1, 1]},
+            "Einsum",
+            [IMAGE, ("float32", (LENGTH, 4))],
+            ("float32", (ROWS, 8, LENGTH, 4)),
+            {"equation": "abcd,de->abce"},
         ),
         ("CumSum", [IMAGE], IMAGE, {"axis": 3, "exclusive": 0, "reverse": 0}),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
-from tvm.tirx import ForKind, Stmt
+from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
@@ -30,7 +30,6 @@ from compiler.kernels.tir.loops import (
     loop_over,
     scratch,
     sequence,
-    variable,
     vector_at,
     vector_loop,
 )
@@ -238,15 +237,12 @@ class SizedLanes(Nest):
                 return self._store(place, number, y, x, value)
 
             def row(y: Any) -> Stmt:
-                begin = tirx.max(tirx.const(0, "int32"), first - y * pitch)
-                after = tirx.min(expression(width), end - y * pitch)
-                x = variable("column")
-                return tirx.For(x, begin, after - begin, ForKind.SERIAL, one(y, x))
+                columns = IndexRun.between(first - y * pitch, end - y * pitch, width)
+                return columns.loop("column", partial(one, y))
 
             if self.flat:
                 return vector_loop(end - first, self.lanes, lambda x: one(0, first + x))
-            y = variable("row")
             top, bottom = first // pitch, (end - 1) // pitch
-            return tirx.For(y, top, bottom - top + 1, ForKind.SERIAL, row(y))
+            return IndexRun(top, bottom - top + 1, True).loop("row", row)
 
         return self._for_channels(place, weights, channel)

@@ -9,7 +9,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
+from compiler.kernels.cpu.convolution import Convolution, Planes
 from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.planes import UNROLLED_PHASES
 from compiler.kernels.sizes import as_size, expression, is_number
@@ -37,11 +37,10 @@ class SizedPlanes(Planes):
     def _axis(self, axis: int) -> tuple[int, int, int]:
         return self.conv.strides[axis], self.conv.pads[axis], self.conv.image[axis]
 
-    @cached_property
+    @property
     def plane(self) -> int:
-        """Elements from one plane to the next: lines of an odd number, lest a position of every
-        plane falls into one cache set."""
-        return LINE * (2 * ceil_div(self.rows * self.pitch + self.shared, 2 * LINE) + 1)
+        """Elements from one plane to the next."""
+        return self.rows * self.pitch + self.shared
 
     def inside(self, axis: int, phase: Any, extent: Any) -> tuple[Any, Any]:
         """The range of a phase's rows or columns, of which there are `extent`, in the image."""
@@ -117,5 +116,4 @@ def _fill_plane(
         return tirx.IfThenElse(inside, sequence(whole), sequence(empty))
 
     rows = loop_over("row", planes.rows, row)
-    written = planes.rows * planes.pitch
-    return sequence([rows, *padding(base + written, planes.plane - written)])
+    return sequence([rows, *padding(base + planes.rows * planes.pitch, planes.shared)])

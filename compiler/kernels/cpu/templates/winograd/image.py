@@ -14,6 +14,7 @@ from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, W
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
 from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.loops import loop_over, sequence, spread, vector_loop
+from compiler.kernels.tir.runs import IndexRun
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,8 @@ class ImageTransform:
         inside = tirx.all(y >= 0, y < conv.image[0])
         outside = sequence(self._clear(line, 0, results * layout.columns + 2))
         copied = self._copy(place, [place.image, channel], y, line)
-        start = (
-            row % results * (layout.line_points * layout.plane) + row // results * layout.columns
-        )
+        start = row % results * (layout.line_points * layout.plane)
+        start = start + layout.row_start(row // results)
         target = rows.after(start)
 
         def step(number: Any) -> Stmt:
@@ -115,18 +115,18 @@ class ImageTransform:
         """Copy a part of a row whose length is an extent."""
         layout, conv = self.layout, self.layout.conv
         width = layout.results * layout.columns
-        begin, zero = part * width - conv.pads[1], tirx.const(0, "int32")
-        left = tirx.max(zero, -begin)
-        right = tirx.max(left, tirx.min(expression(width + 2), conv.image[1] - begin))
+        begin = part * width - conv.pads[1]
+        columns = IndexRun.between(begin, begin + (width + 2), conv.image[1])
+        left, right = columns.first - begin, columns.first + columns.length - begin
 
         def copy(x: Any) -> Stmt:
-            value = self.operands.element(lead, y, begin + left + x)
-            return tirx.BufferStore(line.buffer, value, [line.start + left + x])
+            value = self.operands.element(lead, y, x)
+            return tirx.BufferStore(line.buffer, value, [line.start + x - begin])
 
         before = self._clear(line, 0, left)
-        inside = loop_over("column", right - left, copy)
-        after = self._clear(line, right, expression(width + 2) - right)
-        return sequence([*before, inside, *after])
+        end = tirx.max(tirx.const(0, "int32"), right)
+        after = self._clear(line, end, expression(width + 2) - end)
+        return sequence([*before, columns.loop("column", copy), *after])
 
     def _along_row(self, line: Region, target: Region) -> Stmt:
         """Transform a vector of tiles of one row."""

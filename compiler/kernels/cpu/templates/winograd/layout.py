@@ -183,6 +183,22 @@ class WinogradLayout:
         """The vectors of tiles of a chunk."""
         return self.run // self.lanes
 
+    def row_start(self, row: Any) -> Any:
+        """Where a row of tiles begins in a plane."""
+        return row * self.columns
+
+    def line_start(self, row: Any) -> Any:
+        """Where the results of a row of tiles begin in a line."""
+        return row * (self.results * self.columns)
+
+    def image_of(self, number: Any) -> Any:
+        """The image of a chunk, counted over all images."""
+        return number // self.image_chunks
+
+    def chunk_of(self, number: Any) -> Any:
+        """The chunk of its image."""
+        return number % self.image_chunks
+
     @property
     def packing(self) -> str:
         """The packing of the weights: by groups, points, tiles of filters, and channels."""

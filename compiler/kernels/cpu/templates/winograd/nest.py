@@ -129,11 +129,12 @@ class Winograd:
 
         Each block does what it needs by its number at its `start`.
         """
-        count = self.layout.image_chunks
+        layout = self.layout
 
         def block(runs: list[IndexRun], own: Any) -> Stmt:
             def chunk(number: Any) -> Stmt:
-                place = ChunkPlace(image=number // count, chunk=number % count, block=own)
+                image, part = layout.image_of(number), layout.chunk_of(number)
+                place = ChunkPlace(image=image, chunk=part, block=own)
                 return runs[1].loop("second", lambda second: body(place, second))
 
             chunks = runs[0].loop("chunk", chunk)

@@ -96,7 +96,7 @@ class ResultTransform:
 
         def line(tile: Any, i: Any) -> Stmt:
             row = (place.chunk // layout.parts * span + tile) * results + i
-            start = i * (results * layout.run) + tile * width
+            start = i * (results * layout.run) + layout.line_start(tile)
             if not is_number(conv.output[1]):
                 extent = tirx.min(expression(width), conv.output[1] - part * width)
                 return tirx.IfThenElse(row < conv.output[0], stretch(row, start, extent), None)

@@ -9,14 +9,13 @@ from typing import Any
 
 from tvm import tirx
 
-from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.winograd.layout import (
     MANY_CHUNKS,
     ChunkPlace,
     WinogradLayout,
     whole_lines,
 )
-from compiler.kernels.sizes import as_size, at_hint, expression
+from compiler.kernels.sizes import as_size, at_hint, expression, is_long
 from compiler.tensors.extents import minimum
 
 
@@ -78,6 +77,25 @@ class SizedWinogradLayout(WinogradLayout):
         return super().chunks
 
     def vectors_of(self, place: ChunkPlace) -> Any:
-        """The vectors of tiles of a chunk."""
+        """The vectors of tiles of a chunk; at most those of a register tile, as is seen so."""
         rows = self.grid[0] - place.chunk // self.parts * self.span
-        return ceil_div(tirx.min(expression(self.span), rows) * self.columns, self.lanes)
+        tiles = tirx.min(expression(self.span), rows) * self.columns
+        most = tirx.const(self.tile.vectors, "int32")
+        return tirx.min(tirx.floordiv(tiles + (self.lanes - 1), self.lanes), most)
+
+    def row_start(self, row: Any) -> Any:
+        """Where a row of tiles begins in a plane: at most after all of them, as is seen so."""
+        return tirx.min(row * self.columns, tirx.const(self.run, "int32"))
+
+    def line_start(self, row: Any) -> Any:
+        """Where the results of a row of tiles begin in a line: with room for them, as is seen."""
+        width = self.results * self.columns
+        return tirx.min(row * width, self.results * self.run - width)
+
+    def image_of(self, number: Any) -> Any:
+        """The image of a chunk, counted over all images."""
+        return number // self.image_chunks if is_long(self.conv.batch) else 0
+
+    def chunk_of(self, number: Any) -> Any:
+        """The chunk of its image."""
+        return number % self.image_chunks if is_long(self.conv.batch) else number
