@@ -311,6 +311,26 @@ PICTURES: Mapping[str, Group] = {
 CASES: Mapping[str, Group] = {**GENERIC, **MATMULS, **ATTENTIONS, **CONVOLUTIONS, **PICTURES}
 
 
+UNPROVED = (
+    "one tap",
+    "three by three",
+    "strides",
+    "stem",
+    "uneven",
+    "dilated strides",
+    "depthwise strides",
+    "volumes",
+    "volumes of a depth",
+    "MaxPool",
+    "AveragePool",
+    "AveragePool with padding",
+    "LpPool",
+    "cubic",
+)
+"""Cases of which some accesses are not proved to be inside: of planes by strides and in three
+dimensions, of windows of padded images, and of an image that is read along chunks of its plane."""
+
+
 def feeds(numeric: Group, seed: int = 0) -> list[Array]:
     """Arrays for the reads of a group: indices are small, masks are 0 or very negative."""
     generator = np.random.default_rng(seed)
