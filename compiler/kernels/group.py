@@ -229,8 +229,8 @@ _NUMBERS_ONLY = ("ConvInteger", "Einsum", "MatMulInteger", "MatMulNBits")
 def takes_symbols(operator: str) -> bool:
     """Whether a CPU's kernels of an operator may have extents that depend on symbols.
 
-    Kernels that are written by hand have numbers, and so have those of Einsum, and of products of
-    bytes, which would be many times slower by the generic schedule.
+    Kernels that are written by hand have numbers, and so have those of Einsum, and of MatMuls and
+    convolutions of bytes, which would be many times slower by the generic schedule.
     """
     return KINDS.get(operator) is not Kind.OPAQUE and operator not in _NUMBERS_ONLY
 

@@ -127,7 +127,9 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         """The tiles for sizes that a run decides."""
         core, operands, example = core_of(target), FloatOperands(around), hinted_convolution(conv)
         cache = second_cache_bytes(target)
-        winograd = SizedWinogradChoices(conv, example, around, core, operands, cache)
+        winograd = SizedWinogradChoices(
+            conv=conv, example=example, around=around, core=core, operands=operands, cache=cache
+        )
         slots: dict[AnyConfig, float] = {**dict(sized_configs(conv, core, operands))}
         slots |= winograd.slots
         weight = group.packable(anchor.operand(1))

@@ -7,7 +7,7 @@ from itertools import islice
 from math import prod
 from typing import Any
 
-from compiler.kernels.cpu.convolution import Convolution, Depth
+from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
@@ -16,9 +16,9 @@ from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
-from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
-from compiler.kernels.cpu.templates.sized_planes import SizedPlanes
-from compiler.kernels.cpu.templates.sized_rows import SizedRows
+from compiler.kernels.cpu.templates.sized.lanes import SizedLanes
+from compiler.kernels.cpu.templates.sized.planes import SizedPlanes
+from compiler.kernels.cpu.templates.sized.rows import SizedRows
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
@@ -171,7 +171,10 @@ def hinted_convolution(conv: Convolution) -> Convolution:
     def pair(extents: tuple[int, int]) -> tuple[int, int]:
         return at_hint(extents[0]), at_hint(extents[1])
 
-    depth = conv.depth and Depth(*(at_hint(getattr(conv.depth, f.name)) for f in fields(Depth)))
+    depth = conv.depth
+    if depth is not None:
+        hints = {field.name: at_hint(getattr(depth, field.name)) for field in fields(depth)}
+        depth = replace(depth, **hints)
     return replace(
         conv,
         batch=at_hint(conv.batch),

@@ -12,7 +12,7 @@ from tvm.ir import Expr
 from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.sized_resize import ComputedTaps, periodic_taps, scale_of
+from compiler.kernels.ops.resizing.computed_taps import ComputedTaps, periodic_taps, scale_of
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import at_hint, is_number, tensor_extents
 from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS

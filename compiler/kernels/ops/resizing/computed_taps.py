@@ -14,10 +14,10 @@ from compiler.kernels.ops.common import cast
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import expression, extent_constant, is_number
 
-Taps = tuple[numpy.ndarray, numpy.ndarray]
+PlacesAndWeights = tuple[numpy.ndarray, numpy.ndarray]
 """Source positions and weights, [output size, taps] each."""
 
-TapsOfSize = Callable[[int, int], Taps]
+TapsOfSize = Callable[[int, int], PlacesAndWeights]
 """The taps of an axis by the sizes of the result and the source, as numbers."""
 
 SAMPLE = 16
@@ -51,7 +51,7 @@ class PeriodicTaps:
         if not offsets.any():
             return tirx.floordiv(position, self.up)
         offset = table_element(offsets.astype(numpy.int32), tirx.floormod(position, self.up))
-        return clipped(tirx.floordiv(position, self.up) + offset, self.extent)
+        return inside_axis(tirx.floordiv(position, self.up) + offset, self.extent)
 
     def weight(self, position: Any, tap: int, dtype: str) -> Any:
         """The weight of a tap of a position."""
@@ -87,7 +87,7 @@ class ComputedTaps:
         """The source position of a tap of a position, at most that of the last element."""
         at = self._coordinate(position)
         low = self._rounded(at) if self.mode == "nearest" else tirx.floor(at)
-        return clipped(low.astype("int32") + self._first + tap, self.extent)
+        return inside_axis(low.astype("int32") + self._first + tap, self.extent)
 
     def weight(self, position: Any, tap: int, dtype: str) -> Any:
         """The weight of a tap of a position."""
@@ -159,7 +159,7 @@ class ComputedTaps:
         return low + tirx.Select(tirx.abs(over) <= self._number(1e-6), tie, above)
 
 
-def clipped(place: Any, extent: Any) -> Any:
+def inside_axis(place: Any, extent: Any) -> Any:
     """A position that is inside an axis."""
     return tirx.max(tirx.const(0, "int32"), tirx.min(place, expression(extent - 1)))
 
