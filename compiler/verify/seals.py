@@ -9,7 +9,9 @@ not mention it, and it travels with the code through pickles and artifacts.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
+from functools import cache
+from typing import Any
 
 from compiler.errors import KernelError
 from compiler.schedule.kernels import KernelSpec
@@ -37,10 +39,13 @@ def kernel_seal(kernel: KernelSpec) -> bytes:
 def kernel_table(kernel: KernelSpec) -> dict[str, object]:
     """All of a kernel but its code and source, as plain data."""
     table = asdict(kernel)
-    del table["code"], table["source"]
-    if not kernel.symbols:
-        del table["symbols"]  # so that older seals of kernels for one size hold
-    return table
+    return {name: table[name] for name in _table_names(kernel)}
+
+
+def _table_names(kernel: KernelSpec) -> list[str]:
+    """The fields of a kernel's table: older seals of kernels for one size have no symbols."""
+    left_out = ("code", "source") if kernel.symbols else ("code", "source", "symbols")
+    return [name for name in _field_names(type(kernel)) if name not in left_out]
 
 
 def check_seals(kernels: Mapping[str, KernelSpec]) -> None:
@@ -84,8 +89,21 @@ def _seal_at_end(code: bytes) -> bytes:
 
 
 def _seal_of(kernel: KernelSpec, code: bytes | memoryview) -> bytes:
-    table = json.dumps(kernel_table(kernel), sort_keys=True, default=str)
-    return _seal(table.encode(), code, kernel.source.encode())
+    table = {name: getattr(kernel, name) for name in _table_names(kernel)}
+    text = json.dumps(table, sort_keys=True, default=_plain)  # as `kernel_table`, but no copy
+    return _seal(text.encode(), code, kernel.source.encode())
+
+
+def _plain(value: Any) -> dict[str, Any] | str:
+    """A record of a kernel's table as its fields by name, anything else as text."""
+    if not is_dataclass(value):
+        return str(value)
+    return {name: getattr(value, name) for name in _field_names(type(value))}
+
+
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _library_seal(library: bytes | memoryview, certified: str) -> bytes:
