@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,7 +26,7 @@ class Network:
         self.weights: list[onnx.TensorProto] = []
         self.random = np.random.default_rng(0)
 
-    def add(self, operator: str, *inputs: str, **attributes: object) -> str:
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """The result of one more operator."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, [*inputs], [name], **attributes))
@@ -37,7 +38,7 @@ class Network:
         self.weights.append(numpy_helper.from_array(array, name))
         return name
 
-    def conv(self, x: str, filters: int, channels: int, kernel: int, **attributes: object) -> str:
+    def conv(self, x: str, filters: int, channels: int, kernel: int, **attributes: Any) -> str:
         """A convolution with a bias, and Relu."""
         shape = (filters, channels, kernel, kernel)
         weight = self.random.standard_normal(shape) / (channels * kernel**2) ** 0.5

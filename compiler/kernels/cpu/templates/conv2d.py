@@ -130,8 +130,8 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         winograd = SizedWinogradChoices(
             conv=conv, example=example, around=around, core=core, operands=operands, cache=cache
         )
-        slots: dict[AnyConfig, float] = {**dict(sized_configs(conv, core, operands))}
-        slots |= winograd.slots
+        direct = dict(sized_configs(conv, core, operands))
+        slots: dict[AnyConfig, float] = {**direct, **winograd.slots}
         weight = group.packable(anchor.operand(1))
         assert weight is not None, "the template takes constant weights"
         wide = widening(group, weight)

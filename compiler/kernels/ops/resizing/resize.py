@@ -232,13 +232,14 @@ def lower_resize(context: Context) -> te.Tensor:
     ]
     for number, axis in changed:
         kept, fill = axis != changed[-1][1], _fill(context, compute)
-        if not (is_number(full[axis]) and is_number(shape[axis])):
-            along = _sized_taps(context, full[axis], shape[axis], scales[number])
+        scale = scales[number]
+        if isinstance(scale, Expr) or not (is_number(full[axis]) and is_number(shape[axis])):
+            along = _sized_taps(context, full[axis], shape[axis], scale)
             data = resize_axis(data, axis, along, None, fill, kept=kept)
             continue
         limits = (roi[number], roi[number + len(axes)]) if crop else (0.0, 1.0)
-        at = source_coordinates(mode, full[axis], shape[axis], scales[number], limits)
-        tables = TableTaps(*axis_taps(context, at, shape[axis], scales[number]))
+        at = source_coordinates(mode, full[axis], shape[axis], scale, limits)
+        tables = TableTaps(*axis_taps(context, at, shape[axis], scale))
         outside = (at < 0) | (at > shape[axis] - 1) if crop else None
         data = resize_axis(data, axis, tables, outside, fill, kept=kept)
     if compute != dtype:

@@ -37,7 +37,7 @@ class SizedPlanes(Planes):
     def _axis(self, axis: int) -> tuple[int, int, int]:
         return self.conv.strides[axis], self.conv.pads[axis], self.conv.image[axis]
 
-    @property
+    @cached_property
     def plane(self) -> int:
         """Elements from one plane to the next."""
         return self.rows * self.pitch + self.shared

@@ -1,6 +1,7 @@
 """Where the tiles, chunks and sums of a Winograd convolution are in memory."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tvm.ir import Var
@@ -67,7 +68,7 @@ class WinogradLayout:
         """The points of the plane."""
         return self.line_points**2
 
-    @property
+    @cached_property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of tiles."""
         rows, columns = self.conv.output
@@ -83,37 +84,37 @@ class WinogradLayout:
         """Tiles of a chunk, and lanes after its end."""
         return self.tile.steps * self.panel
 
-    @property
+    @cached_property
     def span(self) -> int:
         """Rows of tiles in a chunk."""
         return self.tile.span
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Columns of tiles in a chunk."""
         return min(self.grid[1], self.run) if self.tile.span == 1 else self.grid[1]
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Chunks of a row of tiles."""
         return ceil_div(self.grid[1], self.columns)
 
-    @property
+    @cached_property
     def image_chunks(self) -> int:
         """Chunks of one image."""
         return ceil_div(self.grid[0], self.span) * self.parts
 
-    @property
+    @cached_property
     def chunks(self) -> int:
         """Chunks of all images."""
         return self.conv.batch * self.image_chunks
 
-    @property
+    @cached_property
     def chunk_count(self) -> int:
         """Chunks of all images, by which work is divided."""
         return self.chunks
 
-    @property
+    @cached_property
     def local(self) -> bool:
         """Whether the blocks that multiply a chunk also transform its image."""
         return self.chunks >= MANY_CHUNKS
