@@ -16,9 +16,9 @@ from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
-from compiler.kernels.cpu.templates.sized.lanes import SizedLanes
-from compiler.kernels.cpu.templates.sized.planes import SizedPlanes
-from compiler.kernels.cpu.templates.sized.rows import SizedRows
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
+from compiler.kernels.cpu.templates.sized_planes import SizedPlanes
+from compiler.kernels.cpu.templates.sized_rows import SizedRows
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,

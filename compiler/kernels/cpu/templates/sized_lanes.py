@@ -19,7 +19,7 @@ from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.planes import BLOCK_ELEMENTS
 from compiler.kernels.cpu.templates.nests import LOCAL_PLANES_BYTES, LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.places import Column, Place, Summand
-from compiler.kernels.cpu.templates.sized.planes import SizedPlanes, fill_sized_channel
+from compiler.kernels.cpu.templates.sized_planes import SizedPlanes, fill_sized_channel
 from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.sizes import at_hint, expression

@@ -10,7 +10,7 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.places import Column, Place, Summand
-from compiler.kernels.cpu.templates.sized.lanes import SizedLanes
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
 from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.sizes import expression
 from compiler.kernels.tir.loops import (
