@@ -120,10 +120,9 @@ def test_pictures_of_all_sizes_are_compiled_for_once(
 
 
 def test_a_size_gives_what_a_module_for_it_alone_does():
-    model = pyramid()
+    model, (first, second) = pools(), (tensor(2, 3, 30, 44), tensor(2, 3, 17, 25))
     module = compiler.compile(model, threads=1)
-    for batch, height, width in SIZES[1:3]:
-        x = tensor(batch, 3, height, width)
-        alone = compiler.compile(model, input_shapes={"x": x.shape}, threads=1)
-        for name, array in alone.run({"x": x}).items():
-            np.testing.assert_allclose(module.run({"x": x})[name], array, 1e-5, 1e-5)
+    module.run({"x": first})
+    alone = compiler.compile(model, input_shapes={"x": second.shape}, threads=1)
+    for name, array in alone.run({"x": second}).items():
+        np.testing.assert_allclose(module.run({"x": second})[name], array, 1e-5, 1e-5)
