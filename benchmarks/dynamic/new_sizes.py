@@ -2,8 +2,11 @@
 
     python benchmarks/dynamic/new_sizes.py MODEL.onnx --sizes length=64,100,37 [batch=1]
         [--runs 20] [--fixed] [--turns 200] [--target cpu] [--json FILE]
+    python benchmarks/dynamic/new_sizes.py examples/zoo/models/resnet50.light.onnx
+        --open x=1,3,height,width --sizes height,width=224x224,256x320,160x192
 
-For each size of the first symbol that is listed, the others at their first size: the milliseconds
+`--open` names axes of an input of a model that is exported for one size. For each size of the
+symbols that are listed first, the others at their first size: the milliseconds
 of the first run and the least of later ones, next to onnxruntime's in the same process, one thread
 each. `--fixed` compiles the model for each size alone, too, and runs all listed sizes one after the
 other by both. `--turns` runs that many random sizes in turns. Without a model, BERT-base at several
@@ -13,7 +16,7 @@ lengths.
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -21,6 +24,7 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
+import onnx
 import onnxruntime
 
 import compiler
@@ -55,6 +59,28 @@ def inputs_of(module: DynamicModule, sizes: Mapping[str, int]) -> Arrays:
     return arrays
 
 
+def with_open_axes(model: onnx.ModelProto, texts: Sequence[str]) -> None:
+    """Name axes of inputs, each as in `x=1,3,height,width`, and forget the shapes that follow."""
+    inputs = {value.name: value for value in model.graph.input}
+    for name, _, axes in (text.partition("=") for text in texts):
+        dimensions = inputs[name].type.tensor_type.shape.dim
+        for dimension, axis in zip(dimensions, axes.split(","), strict=True):
+            if not axis.isdecimal():
+                dimension.dim_param = axis
+    if texts:
+        del model.graph.value_info[:]
+        for value in model.graph.output:
+            value.type.tensor_type.ClearField("shape")
+
+
+def sizes_listed(texts: Sequence[str]) -> list[list[dict[str, int]]]:
+    """The sizes of each list, by symbol: `length=64,100` or `height,width=224x224,256x320`."""
+    return [
+        [dict(zip(names.split(","), map(int, n.split("x")), strict=True)) for n in sizes.split(",")]
+        for names, _, sizes in (text.partition("=") for text in texts)
+    ]
+
+
 def milliseconds(run: Any, inputs: Arrays, runs: int = 1) -> float:
     """The least time of some runs."""
     times: list[float] = []
@@ -70,16 +96,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("model", nargs="?", type=Path, default=MODEL)
     parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="SYMBOL=N,N,...")
+    parser.add_argument("--open", nargs="+", default=(), metavar="INPUT=AXIS,...")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--turns", type=int, default=0)
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    listed = {s: [*map(int, n.split(","))] for s, _, n in (t.partition("=") for t in options.sizes)}
-    first = next(iter(listed))
-    common = {symbol: sizes[0] for symbol, sizes in listed.items()}
+    every, *others = sizes_listed(options.sizes)
+    common = {symbol: size for sizes in others for symbol, size in sizes[0].items()}
     model = load_file(options.model)
+    with_open_axes(model, options.open)
     start = perf_counter()
     target = options.target
     threads: dict[str, Any] = {"threads": 1} if parse_target(target).backend == "cpu" else {}
@@ -95,9 +122,9 @@ def main() -> None:
 
     rows: list[dict[str, float]] = []
     fixed: list[tuple[Arrays, Any]] = []
-    for size in listed[first]:
-        inputs = inputs_of(module, common | {first: size})
-        row: dict[str, float] = {first: size}
+    for size in every:
+        inputs = inputs_of(module, common | size)
+        row: dict[str, float] = {**size}
         row["first_ms"] = milliseconds(module.run, inputs)
         row["onnxruntime_first_ms"] = milliseconds(peer, inputs)
         pairs = [(milliseconds(module.run, inputs), milliseconds(peer, inputs))
@@ -119,7 +146,7 @@ def main() -> None:
         result["alternating"] = alternating(module, fixed, options.runs)
         print(json.dumps(result["alternating"]))
     if options.turns:
-        result["turns"] = in_turns(module, peer, common, first, listed[first], options.turns)
+        result["turns"] = in_turns(module, peer, common, every, options.turns)
         print(json.dumps(result["turns"]))
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
@@ -135,11 +162,17 @@ def alternating(
 
 
 def in_turns(
-    module: DynamicModule, peer: Any, common: dict[str, int], symbol: str, sizes: list[int], n: int
+    module: DynamicModule,
+    peer: Any,
+    common: dict[str, int],
+    sizes: Sequence[Mapping[str, int]],
+    n: int,
 ) -> dict[str, float]:
     """Seconds of runs at random sizes between the least and the largest, nearly all of them new."""
-    drawn = np.random.default_rng(0).integers(min(sizes), max(sizes) + 1, n).tolist()
-    every = [inputs_of(module, common | {symbol: size}) for size in drawn]
+    random = np.random.default_rng(0)
+    ranges = {s: (min(x[s] for x in sizes), max(x[s] for x in sizes) + 1) for s in sizes[0]}
+    drawn = [{s: int(random.integers(*ends)) for s, ends in ranges.items()} for _ in range(n)]
+    every = [inputs_of(module, common | size) for size in drawn]
     ours = sum(milliseconds(module.run, inputs) for inputs in every) / 1e3
     theirs = sum(milliseconds(peer, inputs) for inputs in every) / 1e3
     return {"runs": n, "seconds": round(ours, 3), "onnxruntime_seconds": round(theirs, 3)}

@@ -147,6 +147,61 @@ def batched(length: int, transposed: bool) -> Group:
     return group("matmul", reads, [node("MatMul", [0, 1], 2)], [result])
 
 
+def convolution(channels: int, filters: int, kernel: int, stride: int = 1, groups: int = 1) -> Any:
+    """A convolution with a bias and Relu, by the height and width of its image."""
+
+    def case(height: int, width: int) -> Group:
+        pad = kernel // 2
+        rows, columns = ((n + 2 * pad - kernel) // stride + 1 for n in (height, width))
+        result = (F, (1, filters, rows, columns))
+        weight = (F, (filters, channels // groups, kernel, kernel))
+        operators = [
+            node(
+                "Conv",
+                [0, 1, 2],
+                3,
+                kernel_shape=[kernel, kernel],
+                strides=[stride, stride],
+                pads=[pad] * 4,
+                group=groups,
+            ),
+            node("Relu", [3], 4),
+        ]
+        reads = [(F, (1, channels, height, width)), weight, (F, (filters,))]
+        return group("conv", reads, operators, [result] * 2, [1])
+
+    return case
+
+
+def pool(kind: str) -> Any:
+    """A pool of windows of three by three in steps of two."""
+
+    def case(height: int, width: int) -> Group:
+        result = (F, (1, 64, (height + 1) // 2, (width + 1) // 2))
+        window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+        operator = node(kind, [0], 1, **window)
+        return group("pool", [(F, (1, 64, height, width))], [operator], [result])
+
+    return case
+
+
+PICTURES: Mapping[str, Callable[[Any, Any], Group]] = {
+    "1x1 64-256": convolution(64, 256, 1),
+    "1x1 1024-256": convolution(1024, 256, 1),
+    "1x1 stride 2": convolution(256, 512, 1, 2),
+    "3x3 64": convolution(64, 64, 3),
+    "3x3 256": convolution(256, 256, 3),
+    "3x3 stride 2": convolution(128, 128, 3, 2),
+    "stem": convolution(3, 64, 7, 2),
+    "depthwise": convolution(192, 192, 3, 1, 192),
+    "depthwise stride 2": convolution(192, 192, 3, 2, 192),
+    "max pool": pool("MaxPool"),
+}
+"""Groups by height and width, which may be numbers or symbols."""
+
+PICTURE_SIZES = ((7, 7), (14, 14), (20, 27), (28, 28), (40, 40), (56, 56), (57, 57))
+PICTURE_HINT = 28
+
 CASES: Mapping[str, Callable[[Any], Group]] = {
     "chain": chain,
     "heads": heads,
@@ -218,19 +273,24 @@ def built(case: Group) -> tuple[KernelSpec, float]:
 
 def measured(name: str, seconds: float) -> dict[str, Any]:
     """The figures of a case."""
-    symbolic = CASES[name](extent_of(Symbol("s0", 2, None, HINT)))
-    spec, build_s = built(symbolic)
-    sizes: list[dict[str, float]] = []
-    for length in LENGTHS:
-        numeric = CASES[name](length)
+    case: Callable[..., Group] = PICTURES[name] if name in PICTURES else CASES[name]
+    every = PICTURE_SIZES if name in PICTURES else [(length,) for length in LENGTHS]
+    hint = PICTURE_HINT if name in PICTURES else HINT
+    symbols = [Symbol(f"s{i}", 2, None, hint) for i in range(len(every[0]))]
+    spec, build_s = built(case(*map(extent_of, symbols)))
+    sizes: list[dict[str, Any]] = []
+    for size in every:
+        numeric = case(*size)
         fixed, fixed_s = built(numeric)
         arrays = arrays_of(numeric)
+        values = {symbol.name: n for symbol, n in zip(symbols, size, strict=True)}
         (one, first), (other, second) = (
-            bound(own, numeric, arrays, {"s0": length}) for own in (fixed, spec)
+            bound(own, numeric, arrays, values) for own in (fixed, spec)
         )
         (least, median), (own_least, own_median) = compared([one.run, other.run], seconds)
         np.testing.assert_allclose(first, second, 1e-3, 1e-3)
         figures = {"least": own_least / least, "median": own_median / median}
+        length = "x".join(map(str, size))
         sizes.append({"length": length, "fixed_us": 1e6 * least, "build_s": fixed_s} | figures)
     kept = {"build_s": build_s, "code": len(spec.code), "containment": spec.containment}
     return {"case": name, **kept, "sizes": sizes}
@@ -239,13 +299,14 @@ def measured(name: str, seconds: float) -> dict[str, Any]:
 def main() -> None:
     """Print a line for each case, and the geometric mean of all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
+    names = [*CASES, *PICTURES]
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(names)}")
     parser.add_argument("--seconds", type=float, default=0.3, help="of each kernel and size")
     parser.add_argument("--json", type=Path, help="write all figures there")
     options = parser.parse_args()
     every: list[dict[str, Any]] = []
     build_cpu_kernel(softmax(8), host_target())
-    for name in cast(list[str], options.cases) or CASES:
+    for name in cast(list[str], options.cases) or names:
         figures = measured(name, options.seconds)
         every.append(figures)
         parts = [

@@ -7,6 +7,7 @@ from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import numpy_dtype
+from compiler.tensors.substitution import is_symbolic
 
 FEWEST_ELEMENTS = 256
 """Elements of a patch from which on a GEMM is faster although the image has to be transposed: on
@@ -52,7 +53,8 @@ def find_patches(op: OperatorOp) -> Patches | None:
         return None
     (batch, channels, *image), (_, _, *kernel) = (shape_of(value.type) for value in op.inputs[:2])
     dilated = any(dilation != 1 for dilation in op["dilations"])
-    whole = all(extent % step == 0 for extent, step in zip(image, kernel, strict=True))
+    rests = [extent % step for extent, step in zip(image, kernel, strict=True)]
+    whole = not any(is_symbolic(rest) or rest for rest in rests)
     if op["strides"] != kernel or dilated or any(op["pads"]) or not whole:
         return None
     blocked = channels * numpy_dtype(dtype_of(op.inputs[0].type)).itemsize % BLOCK_BYTES == 0

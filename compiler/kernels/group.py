@@ -214,13 +214,20 @@ class Group:
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 
+_NUMBERS_ONLY = ("ConvInteger", "Einsum", "MatMulInteger", "MatMulNBits")
+
+
 def takes_symbols(operator: str, gpu: bool) -> bool:
     """Whether kernels of an operator, on a CPU or a GPU, may have extents that depend on symbols.
 
-    Of contractions two have such a template on CPUs; kernels written by hand have numbers.
+    Kernels that are written by hand have numbers, and so have those of Einsum, and of MatMuls and
+    convolutions of bytes, which would be many times slower by the generic schedule. Of contractions
+    two have a template on GPUs.
     """
-    by_hand = KINDS.get(operator) in (Kind.CONTRACTION, Kind.OPAQUE)
-    return operator in ("MatMul", "Gemm") or not by_hand
+    if gpu:
+        by_hand = KINDS.get(operator) in (Kind.CONTRACTION, Kind.OPAQUE)
+        return operator in ("MatMul", "Gemm") or not by_hand
+    return KINDS.get(operator) is not Kind.OPAQUE and operator not in _NUMBERS_ONLY
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

@@ -91,12 +91,22 @@ class SizeExpression(Expression):
         return as_size(Expression.__neg__(self))
 
     def __eq__(self, other: object) -> bool:
-        """Whether two extents are equal for all sizes; of 0 and 1 it must be known."""
+        """Whether two extents are equal for all sizes.
+
+        An axis that has one element, or none, for some sizes only has more, if the example's has:
+        `is_pinned` sees to what broadcasts.
+        """
         if isinstance(other, Expression):
             return self.terms == other.terms
-        return Expression.__eq__(self, other) if other in (0, 1) else False
+        if other not in (0, 1):
+            return False
+        return Expression.__eq__(self, other) if at_hints(self) == other else False
 
     __hash__ = Expression.__hash__
+
+    def __bool__(self) -> bool:
+        """Whether there is any element, as in the example."""
+        return not self == 0
 
     def __lt__(self, other: Any) -> Any:
         return self._with(other, lambda a, b: not _at_least(a, b), tirx.LT)
@@ -150,10 +160,26 @@ def expression(extent: Any) -> Any:
 @cache
 def _expression_of(terms: frozenset[tuple[Monomial, int]]) -> Expr:
     ordered = sorted(terms, key=lambda term: (len(term[0]), [*map(str, term[0])]), reverse=True)
-    positive = [_term(monomial, factor) for monomial, factor in ordered if factor > 0]
-    negative = [_term(monomial, -factor) for monomial, factor in ordered if factor < 0]
+    every = [(factor, _flipped(monomial, factor), monomial) for monomial, factor in ordered]
+    positive = [
+        _term(monomial, factor) if least is None else least
+        for factor, least, monomial in every
+        if factor > 0 or least is not None
+    ]
+    negative = [_term(own, -factor) for factor, least, own in every if factor < 0 and least is None]
     total = reduce(lambda a, b: a + b, positive) if positive else tirx.const(0, "int32")
     return reduce(lambda a, b: a - b, negative, total)
+
+
+def _flipped(monomial: Monomial, factor: int) -> Any:
+    """A negative multiple of a maximum as that of the minimum of what is negated; else None."""
+    at = next((i for i, atom in enumerate(monomial) if isinstance(atom, Maximum)), None)
+    if factor > 0 or at is None:
+        return None
+    largest, others = monomial[at], (*monomial[:at], *monomial[at + 1 :])
+    assert isinstance(largest, Maximum)
+    least = reduce(tirx.min, (expression(as_size(-extent)) for extent in largest.extents))
+    return least if (others, factor) == ((), -1) else _term(others, -factor) * least
 
 
 def _term(monomial: Monomial, factor: int) -> Any:
@@ -227,6 +253,22 @@ def tensor_extents(tensor: Any) -> tuple[Any, ...]:
 def is_long(extent: Extent) -> bool:
     """Whether an axis has more than one element, for some sizes at least."""
     return not is_number(extent) or extent > 1
+
+
+def is_pinned(extent: Any, result: Any) -> bool:
+    """Whether the only element of an axis is read for all elements of a result's axis.
+
+    Raises Undecided if that is so for some sizes only.
+    """
+    if is_number(extent) or extent == result:
+        return bool(extent == 1) if is_number(extent) else False
+    return Expression.__eq__(extent, 1)
+
+
+def may_exceed(extent: Any, other: Any) -> bool:
+    """Whether an extent is more than another one for some sizes, as far as can be seen."""
+    difference = other - extent
+    return difference < 0 if is_number(difference) else not at_least_zero(difference)
 
 
 def is_number(extent: Any) -> bool:

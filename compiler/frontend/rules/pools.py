@@ -166,7 +166,7 @@ def _cropped(image: Sequence[int], counts: Sequence[int], given: Window) -> Wind
 
 def _is_global(call: Call, counts: Sequence[int], window: Window) -> bool:
     """Whether the only window is the image, and there is a global pool for what is wanted."""
-    whole = window["kernel_shape"] == [*call.data.shape[2:]] and not any(window["pads"])
+    whole = not any(window["pads"]) and window["kernel_shape"] == [*call.data.shape[2:]]
     adjacent = all(d == 1 for d in window["dilations"])
     single = all(count == 1 for count in counts)
     return whole and adjacent and single and call.data.dtype in FLOATS and not any(call.used[1:])

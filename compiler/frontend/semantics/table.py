@@ -14,7 +14,9 @@ from compiler.net.evaluation.resize import resamples_in_place
 from compiler.net.operators.canonical import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.net.operators.recurrence import GATES
+from compiler.net.operators.resize import scaled_size
 from compiler.tensors.dtypes import FLOATS
+from compiler.tensors.substitution import is_symbolic
 
 _WHOLE = ("int32", "int8", "uint8")
 """The integers that onnxruntime interpolates."""
@@ -97,8 +99,12 @@ def _fractional_corners(use: ModelNode) -> bool:
         return False
     axes = attributes.get("axes") or range(len(use.shape()))
     extents = [use.shape()[axis] for axis in axes]
-    sizes = [np.float32(n) * np.float32(scale) for n, scale in zip(extents, scales, strict=False)]
-    pairs = zip(extents, sizes, strict=False)
+    numbers = [
+        (n, scale)
+        for n, scale in zip(extents, scales, strict=False)
+        if not (is_symbolic(n) and float(scale).is_integer())
+    ]
+    pairs = [(n, np.float32(n) * np.float32(scale)) for n, scale in numbers]
     return any(n > 1 and floor(size) > 1 and size != floor(size) for n, size in pairs)
 
 
@@ -119,9 +125,11 @@ def _filled_with_a_fraction(use: ModelNode) -> bool:
 
 def _interpolated_integers(use: ModelNode) -> bool:
     linear = use["mode"] in ("linear", "bilinear")
+    if not linear or use.data.dtype not in _WHOLE:
+        return False
     # with antialias, and with the channels last, onnxruntime rounds in fixed point
     plain = not use["antialias"] and not _has_channels_last(use)
-    return linear and plain and use.data.dtype in _WHOLE and not _is_copied(use)
+    return plain and not _is_copied(use)
 
 
 def _is_copied(use: ModelNode) -> bool:
@@ -138,20 +146,42 @@ def _has_channels_last(use: ModelNode) -> bool:
     return any(axis % 4 == 1 and scale != 1 for axis, scale in _scaled_axes(use))
 
 
+def _gives_other_sizes(use: ModelNode) -> bool:
+    """Whether constant scales or sizes change a size that a run decides."""
+    axes, numbers = _axes_and_numbers(use)
+    for axis, number in zip(axes, numbers, strict=False):
+        size = use.shape()[axis]
+        if not is_symbolic(size):
+            continue
+        if not isinstance(number, float):
+            if number != size:
+                return True
+        elif 0 < number < np.inf and scaled_size(size, number) != size:
+            return True
+    return False
+
+
 def _scaled_axes(use: ModelNode) -> list[tuple[int, float]]:
     """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
+    shape, pairs = use.shape(), zip(*_axes_and_numbers(use), strict=False)
+    return [(axis, n if isinstance(n, float) else _ratio(n, shape[axis])) for axis, n in pairs]
+
+
+def _ratio(size: int, extent: int) -> float:
+    """The scale that makes a size of an extent."""
+    return 1.0 if size == extent and extent else size / max(extent, 1)
+
+
+def _axes_and_numbers(use: ModelNode) -> tuple[list[int], list[float] | list[int]]:
+    """The axes that a Resize or an Upsample names, and their constant scales or sizes."""
     axes = list(use.attributes.get("axes") or range(len(use.shape())))
     if "scales" in use.attributes:
-        return list(zip(axes, use.attributes["scales"], strict=False))
+        return axes, [*map(float, use.attributes["scales"])]
     last = 1 if len(use.inputs) <= 2 else 2
     given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
     if given is None or given.array is None:
-        return []
-    numbers = given.array.reshape(-1).tolist()
-    pairs = list(zip(axes, numbers, strict=False))
-    if given.array.dtype.kind == "f":
-        return pairs
-    return [(axis, size / max(use.shape()[axis], 1)) for axis, size in pairs]
+        return axes, []
+    return axes, given.array.reshape(-1).tolist()
 
 
 def _cropped_same_size(use: ModelNode) -> bool:
@@ -170,6 +200,8 @@ def _resampled_same_size(use: ModelNode) -> bool:
 
     Corners that are aligned by whole sizes have a separate rule, and so have cropped regions.
     """
+    if _gives_other_sizes(use):
+        return False
     scaled = _scaled_axes(use)
     fits = len(scaled) == len(use.attributes.get("axes") or use.shape())
     if not fits or all(scale == 1 for _, scale in scaled) or _fractional_corners(use):

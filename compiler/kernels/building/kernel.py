@@ -27,11 +27,11 @@ from compiler.kernels.ops import (
     pooling,
     recurrence,
     reduction,
-    resize,
     segments,
     shapes,
     top_k,
 )
+from compiler.kernels.ops.resizing import resize
 from compiler.kernels.sizes import for_all_sizes, hinted, sized
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.footprint import cpu_footprint, sized_footprint, task_buffers

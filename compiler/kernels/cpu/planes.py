@@ -80,7 +80,7 @@ def _by_first_block(first: Any, statements: list[Stmt]) -> list[Stmt]:
     return [tirx.IfThenElse(first == 0, sequence(statements), None)]
 
 
-def clear(source: PlaneSource, target: Var, start: Any, count: int, lanes: int) -> list[Stmt]:
+def clear(source: PlaneSource, target: Var, start: Any, count: Any, lanes: int) -> list[Stmt]:
     """Write `count` elements of padding from `start` on.
 
     What is multiplied is written first, even where nothing reads the sums: memory may hold denormal
@@ -90,7 +90,7 @@ def clear(source: PlaneSource, target: Var, start: Any, count: int, lanes: int) 
     def one(x: Any) -> Stmt:
         return tirx.BufferStore(target, source.padding, [start + x])
 
-    return [vector_loop(count, lanes, one)] if count else []
+    return [] if isinstance(count, int) and not count else [vector_loop(count, lanes, one)]
 
 
 def fill_channel(

@@ -50,6 +50,9 @@ APART_SLOTS = 0.1
 """Slots of each row of A besides its load: rows are apart, in separate memory pages."""
 
 
+SIZE_SHARES = (2, 3, 4, 6, 9)
+"""The quarters of the example's positions for which a tile over symbols is judged."""
+
 SLOTS_PER_NANOSECOND = 8
 """About the issue slots of a core in a nanosecond, at two in a cycle."""
 
@@ -205,6 +208,33 @@ def _image_candidates(conv: Convolution, core: Core) -> Iterator[Tile]:
                 break
             parts = ceil_div(steps, most)
             yield Tile(rows, vectors, ceil_div(steps, parts), span)
+
+
+def sized_tiles(conv: Convolution, core: Core, stores: Stores = FLOAT_STORES) -> list[PricedTile]:
+    """The tiles over positions of planes of sizes that a run decides, and their slots a group.
+
+    They are judged for several sizes about the example's.
+    """
+    pitch = conv.planes.pitch
+    lines = ceil_div((conv.output[0] - 1) * pitch + conv.output[1], core.lanes)
+    samples = [max(1, lines * share // 4) for share in SIZE_SHARES]
+
+    def tile_cost(rows: int, vectors: int) -> float:
+        read_bytes = conv.summands * vectors * core.lanes * 4 * conv.kernel[0]
+        step = image_step_slots(conv, core, rows, vectors, read_bytes)
+        return conv.summands * step + rows * (vectors * stores.vector + stores.row)
+
+    def cost(tile: Tile) -> float:
+        total = 0.0
+        for sample in samples:
+            whole, rest = divmod(sample, tile.vectors)
+            own = whole * tile_cost(tile.rows, tile.vectors)
+            own += tile_cost(tile.rows, rest) if rest else 0
+            total += own * lines / sample
+        return total / len(samples) * ceil_div(conv.filters, tile.rows)
+
+    rows = conv.filters if conv.filters > 1 else 1
+    return ranked((Tile(*t) for t in register_tiles(core) if t[0] <= rows), cost)
 
 
 def row_tiles(conv: Convolution, core: Core, stores: Stores = FLOAT_STORES) -> list[PricedTile]:

@@ -11,6 +11,7 @@ from compiler.kernels.ops.float8 import decoded, number_of
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import in_runs, sum_reducer
 from compiler.kernels.ops.windows import padded, window_of
+from compiler.kernels.sizes import is_pinned
 from compiler.net.four_bits import FOUR_BIT_MIDDLE
 from compiler.net.operators.einsum import einsum_terms
 from compiler.tensors.dtypes import INTEGERS
@@ -216,9 +217,12 @@ def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tenso
     left, right = context.info(0).shape, context.info(1).shape
     k = te.reduce_axis((0, left[-1]), "k")
 
+    result = context.output.shape
+
     def batch(shape: Sequence[int], indices: Sequence[Any]) -> list[Any]:
-        own = list(indices)[len(indices) - len(shape) :]
-        return [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
+        start = len(indices) - len(shape)
+        pinned = map(is_pinned, shape, result[start:])
+        return [0 if one else i for i, one in zip(indices[start:], pinned, strict=False)]
 
     def body(*indices: Any) -> Any:
         lead = list(indices)

@@ -1,6 +1,6 @@
 """Lowering a group's operators to tensor expressions: the registry, what a lowering sees."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from compiler.errors import KernelError
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.sizes import tensor_extents
+from compiler.kernels.sizes import is_pinned, tensor_extents
 from compiler.net.spec import KnownTensor
 from compiler.tensors.row_major import flatten_index
 
@@ -104,12 +104,11 @@ class Context:
         value, info = self.inputs[position], self.info(position)
         if isinstance(value, numpy.ndarray) and value.size == 1:
             return tirx.const(value.reshape(-1)[0].item(), info.dtype)
-        own = list(indices)[len(indices) - len(info.shape) :]
-        return self.tensor(position)(*_pinned(own, info.shape))
-
-
-def _pinned(indices: Iterable[Any], shape: Sequence[int]) -> list[Any]:
-    return [0 if extent == 1 else index for index, extent in zip(indices, shape, strict=True)]
+        start = len(indices) - len(info.shape)
+        own, result = list(indices)[start:], self.output.shape[start:] or info.shape
+        pinned = map(is_pinned, info.shape, result)
+        at = [0 if one else index for index, one in zip(own, pinned, strict=True)]
+        return self.tensor(position)(*at)
 
 
 def constant_tensor(value: numpy.ndarray, dtype: str) -> te.Tensor:

@@ -31,7 +31,7 @@ from compiler.kernels.ops.reducers import (
 )
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.ops.windows import Window, padded, window_of
-from compiler.kernels.sizes import extent_constant
+from compiler.kernels.sizes import extent_constant, is_number
 from compiler.tensors.row_major import flatten_index
 
 
@@ -115,8 +115,11 @@ def lower_average_pool(context: Context) -> te.Tensor:
 
     def body(n: Any, c: Any, *place: Any) -> Scalar:
         share = 1.0
-        for count, position in zip(counts, place, strict=True):
-            if (count == count[0]).all():
+        for axis, (count, position) in enumerate(zip(counts, place, strict=True)):
+            if count is None:
+                inside = _window_count(context, window, axis, position)
+                share = share * (tirx.const(1.0, dtype) / inside.astype(dtype))
+            elif (count == count[0]).all():
                 share = share / float(count[0])
             else:
                 share = share * table_element((1.0 / count).astype("float32"), position, dtype)
@@ -125,18 +128,19 @@ def lower_average_pool(context: Context) -> te.Tensor:
     return te.compute(context.output.shape, body, name="average")
 
 
-def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
-    """For each spatial axis, how many elements count in the window at each position."""
-    counts: list[numpy.ndarray] = []
-    include = context.attribute("count_include_pad")
-    pads = context.attribute("pads")
-    for axis, size in enumerate(context.info(0).shape[2:]):
-        first = numpy.arange(int(context.output.shape[2 + axis])) * window.strides[axis]
+def _window_counts(context: Context, window: Window) -> list[numpy.ndarray | None]:
+    """For each spatial axis, how many elements count in the window at each position.
+
+    None for an axis of a size that a run decides.
+    """
+    counts: list[numpy.ndarray | None] = []
+    for axis, places in enumerate(context.output.shape[2:]):
+        low, high = _counted(context, window, axis)
+        if not (is_number(places) and is_number(low) and is_number(high)):
+            counts.append(None)
+            continue
+        first = numpy.arange(places) * window.strides[axis]
         first -= window.before[axis]
-        low, high = 0, int(size)
-        if include:
-            low = -window.before[axis]
-            high += pads[len(window.kernel) + axis]
         # counted, as all taps of all windows may be the square of the axis
         before, up_to = (
             numpy.clip(-((first - bound) // window.dilations[axis]), 0, window.kernel[axis])
@@ -144,6 +148,28 @@ def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
         )
         counts.append(numpy.maximum(1, up_to - before))
     return counts
+
+
+def _counted(context: Context, window: Window, axis: int) -> tuple[int, int]:
+    """The first position of an axis of the source that counts, and the one after the last."""
+    size = context.info(0).shape[2 + axis]
+    if not context.attribute("count_include_pad"):
+        return 0, size
+    return -window.before[axis], size + context.attribute("pads")[len(window.kernel) + axis]
+
+
+def _window_count(context: Context, window: Window, axis: int, position: Any) -> Any:
+    """How many elements count in the window at a position of an axis."""
+    first = position * window.strides[axis] - window.before[axis]
+    low, high = _counted(context, window, axis)
+    dilation, taps = window.dilations[axis], tirx.const(window.kernel[axis], "int32")
+
+    def before(bound: Any) -> Any:
+        """The taps at positions below one."""
+        below = tirx.floordiv(bound - first + (dilation - 1), dilation)
+        return tirx.max(tirx.const(0, "int32"), tirx.min(taps, below))
+
+    return tirx.max(tirx.const(1, "int32"), before(high) - before(low))
 
 
 def _root(x: Scalar, order: int, dtype: str) -> Scalar:

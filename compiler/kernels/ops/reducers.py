@@ -21,6 +21,7 @@ from compiler.kernels.ops.common import (
 )
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
+from compiler.kernels.sizes import is_long
 
 Reducer = Callable[..., Any]
 
@@ -146,7 +147,7 @@ def reduce_axes(
     total = te.compute(kept, body, name=name)
     if reducer is not sum_reducer:
         return total
-    long = [axis for axis, n in enumerate(shape) if n > 1]
+    long = [axis for axis, n in enumerate(shape) if is_long(n)]
     return in_runs(total, INNER_SUMS if long and long[-1] in variables else 1)
 
 

@@ -24,9 +24,10 @@ from compiler.kernels.ops.reducers import (
     reduce_axes,
     sum_reducer,
 )
-from compiler.kernels.sizes import extent_constant
+from compiler.kernels.sizes import as_size, extent_constant
 from compiler.net.operators import OPERATORS, PARTIAL_RANGES, KnownTensor
 from compiler.net.spec import Use
+from compiler.tensors.arithmetic import maximum
 
 
 def chosen_axes(context: Context) -> list[int]:
@@ -91,7 +92,9 @@ def lower_reduce_operator(context: Context) -> te.Tensor:
     dtype = _working(context)
     before, reducer, after = _REDUCTIONS.get(context.operator.type, (_same, sum_reducer, _same))
     if context.operator.type == "ReduceMean":
-        count = max(1, prod(shape[axis] for axis in axes))  # of no elements 0, as onnxruntime
+        count = as_size(
+            maximum(1, prod(shape[axis] for axis in axes))
+        )  # of no elements 0, as onnxruntime
         after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")

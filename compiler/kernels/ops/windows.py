@@ -8,7 +8,7 @@ from tvm import te, tirx
 
 from compiler.kernels.ops.common import Scalar
 from compiler.kernels.ops.lowering import Context
-from compiler.kernels.sizes import tensor_extents
+from compiler.kernels.sizes import is_number, may_exceed, tensor_extents
 
 
 def constant_padded(
@@ -23,8 +23,8 @@ def constant_padded(
     at = [i - b for i, b in zip(indices, before, strict=True)]
     tests: list[Any] = []
     for index, offset, extent, size in zip(at, before, shape, full, strict=True):
-        tests += [index >= 0] if offset > 0 else []
-        tests += [index < extent] if size - offset > extent else []
+        tests += [index >= 0] if may_exceed(offset, 0) else []
+        tests += [index < extent] if may_exceed(size - offset, extent) else []
     if not tests:
         return data(*at)
     return tirx.if_then_else(tirx.all(*tests), data(*at), fill)
@@ -49,26 +49,32 @@ class Window:
 def window_of(context: Context, kernel: Sequence[int]) -> Window:
     """The window of a convolution or pooling, `ceil_mode` resolved.
 
-    The padding after reaches as far as the last window, which may be beyond the model's.
+    The padding after reaches as far as the last window, which may be beyond the model's. Where
+    sizes decide how far that is, it is the most.
     """
     spatial, places = context.info(0).shape[2:], context.output.shape[2:]
     strides, dilations = context.attribute("strides"), context.attribute("dilations")
-    before = context.attribute("pads")[: len(spatial)]
+    rank = len(spatial)
+    before = context.attribute("pads")[:rank]
     reach = [
         (p - 1) * s + (k - 1) * d + 1
         for p, s, k, d in zip(places, strides, kernel, dilations, strict=True)
     ]
-    after = [max(0, r - n - b) for r, n, b in zip(reach, spatial, before, strict=True)]
+    most = [pad + s - 1 for pad, s in zip(context.attribute("pads")[rank:], strides, strict=True)]
+    after = [
+        max(0, r - n - b) if is_number(r - n - b) else limit
+        for r, n, b, limit in zip(reach, spatial, before, most, strict=True)
+    ]
     return Window(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
 
 
 def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
     """The source with its window's padding on the spatial axes."""
-    shape = tensor_extents(tensor)
+    shape = [*tensor_extents(tensor)]
     lead = len(shape) - len(window.kernel)
     before = [0] * lead + list(window.before)
     after = [0] * lead + list(window.after)
-    if not any(before) and not any(after):
+    if not any(may_exceed(n, 0) for n in (*before, *after)):
         return tensor
     full = [b + n + a for b, n, a in zip(before, shape, after, strict=True)]
     return te.compute(

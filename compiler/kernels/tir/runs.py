@@ -24,6 +24,12 @@ class IndexRun:
     length: Any
     sized: bool = False
 
+    @staticmethod
+    def between(first: Any, last: Any, extent: Any) -> "IndexRun":
+        """The indices from one on to before another that are inside an extent over symbols."""
+        own = tirx.max(tirx.const(0, "int32"), first)
+        return IndexRun(own, tirx.min(expression(extent), last) - own, True)
+
     def loop(self, name: str, body: Body) -> Stmt:
         """A loop over the indices."""
         if not self.sized:

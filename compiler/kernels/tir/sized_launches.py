@@ -20,7 +20,7 @@ from compiler.kernels.sizes import (
 )
 from compiler.kernels.tir.memory import buffer_elements
 from compiler.tensors.arithmetic import ceil_div
-from compiler.tensors.extents import NotForAllSizes
+from compiler.tensors.extents import NotForAllSizes, Undecided, bounds
 from compiler.tensors.symbols import Symbol
 
 RUN_ATTRIBUTE = "run"
@@ -49,7 +49,7 @@ class SizesOperand:
 
 @dataclass(frozen=True)
 class SizedGrid:
-    """A grid over symbols: a `loop` over blocks of `run` of its `turns`.
+    """A grid of a kernel with symbols: a `loop` over blocks of `run` of its `turns`.
 
     `ends` are the variables of the first turn, and of the last one and 1.
     """
@@ -66,9 +66,8 @@ class SizedGrid:
 
 
 def sized_grid(nest: Any, begin: Var, end: Var) -> SizedGrid | None:
-    """The grid of a nest if its outermost loop is a parallel one over symbols."""
-    parallel = nest.__class__ is For and nest.kind == ForKind.PARALLEL
-    if not parallel or isinstance(nest.extent, IntImm):
+    """The grid of a nest if its outermost loop is a parallel one."""
+    if nest.__class__ is not For or nest.kind != ForKind.PARALLEL:
         return None
     turns, run = extent_from(nest.extent), int(nest.annotations.get(RUN_ATTRIBUTE, 1))
     first, last = Var("first", PrimType("int32")), Var("last", PrimType("int32"))
@@ -188,12 +187,12 @@ def with_plain_divisions(statement: Stmt) -> Stmt:
     """
 
     def quotient(node: Any, mutator: Any) -> Any:
-        node = mutator.default_mutate(node)
-        return tirx.Div(node.a, node.b) if _is_positive(node) else node
+        plain, node = _is_positive(node), mutator.default_mutate(node)
+        return tirx.Div(node.a, node.b) if plain else node
 
     def remainder(node: Any, mutator: Any) -> Any:
-        node = mutator.default_mutate(node)
-        return tirx.Mod(node.a, node.b) if _is_positive(node) else node
+        plain, node = _is_positive(node), mutator.default_mutate(node)
+        return tirx.Mod(node.a, node.b) if plain else node
 
     rules = ((tirx.FloorDiv, quotient), (tirx.FloorMod, remainder))
     return tvm_ffi.structural_mutate(statement, rules)
@@ -205,7 +204,12 @@ def _is_positive(value: Any) -> bool:
         return True
     if isinstance(value, IntImm):
         return int(value.value) >= 0
-    return type(value) in _SIGN_KEEPING and _is_positive(value.a) and _is_positive(value.b)
+    if type(value) in _SIGN_KEEPING and _is_positive(value.a) and _is_positive(value.b):
+        return True
+    try:
+        return bounds(extent_from(value))[0] >= 0
+    except (Undecided, ValueError):  # no extent, or one whose sign depends on sizes
+        return False
 
 
 _SIGN_KEEPING = (

@@ -1,6 +1,7 @@
 """Groups with symbols as a BERT and others have them, and what they compute, by numpy."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -213,7 +214,121 @@ ATTENTIONS: Mapping[str, Group] = {
 }
 """Groups that are an attention."""
 
-CASES: Mapping[str, Group] = {**GENERIC, **MATMULS, **ATTENTIONS}
+H, W = ROWS, LENGTH
+"""The height and width of a picture."""
+
+
+def convolution(
+    batch: int,
+    channels: int,
+    filters: int,
+    kernel: tuple[int, ...],
+    image: tuple[int, ...],
+    groups: int = 1,
+    **attributes: Any,
+) -> Group:
+    """A convolution with a bias, and Relu."""
+    rank = len(kernel)
+    own = {"strides": [1] * rank, "dilations": [1] * rank, "pads": [0] * 2 * rank} | attributes
+    steps = zip(image, kernel, *(own[name] for name in ("strides", "dilations")), strict=True)
+    ends = zip(own["pads"][:rank], own["pads"][rank:], strict=True)
+    counts = [
+        (n + before + after - (k - 1) * d - 1) // s + 1
+        for (n, k, s, d), (before, after) in zip(steps, ends, strict=True)
+    ]
+    result = (F, (batch, filters, *counts))
+    reads = [
+        (F, (batch, channels, *image)),
+        (F, (filters, channels // groups, *kernel)),
+        (F, (filters,)),
+    ]
+    conv = node("Conv", [0, 1, 2], 3, kernel_shape=list(kernel), group=groups, **own)
+    return group("conv", reads, [conv, node("Relu", [3], 4)], [result] * 2, [1])
+
+
+def pool(kind: str, channels: int = 5, **attributes: Any) -> Group:
+    """A pool of three by three in steps of two over a picture."""
+    own = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4} | attributes
+    result = (F, (2, channels, (H - 1) // 2 + 1, (W - 1) // 2 + 1))
+    return group("pool", [(F, (2, channels, H, W))], [node(kind, [0], 1, **own)], [result])
+
+
+def resize(scales: tuple[int, int], mode: str, **attributes: Any) -> Group:
+    """A picture that is enlarged."""
+    factors = [1.0, 1.0, *map(float, scales)]
+    own = {"scales": factors, "sizes": [], "roi": [], "mode": mode} | attributes
+    result = (F, (1, 3, H * scales[0], W * scales[1]))
+    return group("resize", [(F, (1, 3, H, W))], [node("Resize", [0], 1, **own)], [result])
+
+
+CONVOLUTIONS: Mapping[str, Group] = {
+    "one tap": convolution(1, 20, 18, (1, 1), (H, W)),
+    "one tap, strides": convolution(2, 20, 18, (1, 1), (H, W), strides=[2, 2]),
+    "three by three": convolution(1, 16, 20, (3, 3), (H, W), pads=[1] * 4),
+    "few channels": convolution(1, 3, 10, (3, 3), (H, W), pads=[1] * 4),
+    "strides": convolution(1, 6, 10, (3, 3), (H, W), pads=[1] * 4, strides=[2, 2]),
+    "stem": convolution(1, 3, 8, (7, 7), (H, W), pads=[3] * 4, strides=[2, 2]),
+    "uneven": convolution(1, 4, 5, (3, 2), (H, W), pads=[2, 0, 1, 1], strides=[1, 3]),
+    "dilated": convolution(1, 4, 5, (3, 3), (H, W), pads=[2] * 4, dilations=[2, 2]),
+    "dilated strides": convolution(
+        1, 4, 5, (3, 3), (H, W), pads=[2] * 4, dilations=[2, 2], strides=[2, 4]
+    ),
+    "groups": convolution(1, 12, 18, (3, 3), (H, W), 3, pads=[1] * 4),
+    "depthwise": convolution(1, 18, 18, (3, 3), (H, W), 18, pads=[1] * 4),
+    "depthwise strides": convolution(1, 18, 18, (5, 5), (H, W), 18, pads=[2] * 4, strides=[2, 2]),
+    "patches": convolution(1, 3, 8, (8, 8), (H + 8, W + 8), strides=[8, 8]),
+    "lines": convolution(H, 6, 9, (5,), (W,), pads=[2, 2]),
+    "volumes": convolution(1, 3, 5, (3, 3, 3), (4, H, W), pads=[1] * 6),
+    "volumes of a depth": convolution(1, 3, 5, (3, 3, 3), (H, W, 7), pads=[1] * 6),
+}
+"""Groups around a convolution."""
+
+PICTURES: Mapping[str, Group] = {
+    "MaxPool": pool("MaxPool"),
+    "AveragePool": pool("AveragePool", count_include_pad=0),
+    "AveragePool with padding": pool("AveragePool", count_include_pad=1),
+    "LpPool": pool("LpPool", p=2),
+    "GlobalAveragePool": group(
+        "pool",
+        [(F, (2, 5, H // 2, W // 2))],
+        [node("GlobalAveragePool", [0], 1)],
+        [(F, (2, 5, 1, 1))],
+    ),
+    "nearest": resize((2, 3), "nearest", coordinate_transformation_mode="asymmetric"),
+    "linear": resize((2, 4), "linear", coordinate_transformation_mode="half_pixel"),
+    "cubic": resize((3, 2), "cubic", coordinate_transformation_mode="half_pixel"),
+    "corners": resize((2, 2), "linear", coordinate_transformation_mode="align_corners"),
+    "transposed": group(
+        "transposed",
+        [(F, (1, 6, H, W)), (F, (6, 4, 2, 2))],
+        [node("ConvTranspose", [0, 1], 2, kernel_shape=[2, 2], strides=[2, 2])],
+        [(F, (1, 4, H * 2, W * 2))],
+        [1],
+    ),
+}
+"""Other groups on pictures."""
+
+CASES: Mapping[str, Group] = {**GENERIC, **MATMULS, **ATTENTIONS, **CONVOLUTIONS, **PICTURES}
+
+
+UNPROVED = (
+    "one tap",
+    "three by three",
+    "strides",
+    "stem",
+    "uneven",
+    "dilated strides",
+    "depthwise strides",
+    "volumes",
+    "volumes of a depth",
+    "MaxPool",
+    "AveragePool",
+    "AveragePool with padding",
+    "LpPool",
+    "cubic",
+)
+"""Cases of which some accesses are not proved to be inside: of planes by strides and in three
+dimensions, of windows of padded images, and of an image that is read along chunks of its plane."""
 
 
 def feeds(numeric: Group, seed: int = 0) -> list[Array]:

@@ -61,6 +61,8 @@ class AnchorTemplate(
     """A group around one operator of some types; the rest is computed element by element."""
 
     types: ClassVar[tuple[str, ...]]
+    takes_symbols: ClassVar[bool] = False
+    """Whether there are nests for extents over symbols."""
 
     def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[Config] | None:
         """The ways to compute a group around an anchor, if the template can."""
@@ -68,6 +70,8 @@ class AnchorTemplate(
 
     def match(self, group: Group, target: CpuTarget) -> Sequence[Ways[Config]]:
         """The ways of the only anchor; none if channels are in blocks."""
+        if group.symbols and not self.takes_symbols:
+            return []
         infos = (*group.reads, *group.writes)
         if any(info.block for info in infos) or not any(info.elements for info in group.writes):
             return []

@@ -49,6 +49,7 @@ class FusedAttention(AnchorTemplate[None]):
 
     name = "attention"
     types = ("Softmax",)
+    takes_symbols = True
 
     def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The likeliest tiles."""

@@ -43,13 +43,21 @@ from compiler.kernels.cpu.templates.anchors import (
 from compiler.kernels.cpu.templates.conv_choices import (
     ConvChoices,
     ConvConfig,
+    hinted_convolution,
+    sized_configs,
+    sized_nest,
     worth_measuring,
 )
 from compiler.kernels.cpu.templates.nests import Nest
-from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
+from compiler.kernels.cpu.templates.winograd.choices import (
+    SizedWinogradChoices,
+    WinogradChoices,
+    WinogradConfig,
+)
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Node
 from compiler.kernels.long_sums import LONG_SUM
+from compiler.kernels.sizes import is_number
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
@@ -66,6 +74,7 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
     name = "convolution"
     sources = CPU_SOURCES
     types = ("Conv",)
+    takes_symbols = True
 
     def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[AnyConfig] | None:
         """The likeliest of each kind, then others near these."""
@@ -73,6 +82,8 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         around = elementwise_context(group, anchor) if conv else None
         if conv is None or around is None:
             return None
+        if group.symbols:
+            return self._sized(group, anchor, conv, around, target)
         given = conv, around, core_of(target), FloatOperands(around)
         direct = ConvChoices(*given, second_cache_bytes(target))
         winograd = WinogradChoices(*given, second_cache_bytes(target))
@@ -105,6 +116,38 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
             reserved=reserved,
         )
 
+    def _sized(
+        self,
+        group: Group,
+        anchor: Node,
+        conv: Convolution,
+        around: FusionContext,
+        target: CpuTarget,
+    ) -> Ways[AnyConfig]:
+        """The tiles for sizes that a run decides."""
+        core, operands, example = core_of(target), FloatOperands(around), hinted_convolution(conv)
+        cache = second_cache_bytes(target)
+        winograd = SizedWinogradChoices(
+            conv=conv, example=example, around=around, core=core, operands=operands, cache=cache
+        )
+        direct = dict(sized_configs(conv, core, operands))
+        slots: dict[AnyConfig, float] = {**direct, **winograd.slots}
+        weight = group.packable(anchor.operand(1))
+        assert weight is not None, "the template takes constant weights"
+        wide = widening(group, weight)
+
+        def loops(config: AnyConfig) -> Loops:
+            if isinstance(config, WinogradConfig):
+                nest = winograd.nest(config)
+                packing = wide + nest.packing
+                return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
+            nest = sized_nest(conv, around, config, core.lanes, slots[config], operands)
+            packing = wide + weight_packing(nest)
+            return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
+
+        total = {c: example.images * conv.groups * own for c, own in slots.items()}
+        return Ways(around=around, flops=2 * example.multiplications, slots=total, loops=loops)
+
 
 def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Value]:
     """The fields of a convolution that decide which config is fast."""
@@ -126,7 +169,8 @@ def read_float_convolution(group: Group, anchor: Node) -> Convolution | None:
 
 def sliced_rows(conv: Convolution) -> Convolution:
     """The convolution with its rows as slices, if many taps of dilated rows are outside."""
-    if conv.depth or conv.dilations[0] == 1:
+    numbers = is_number(conv.image[0]) and is_number(conv.pads[0])
+    if conv.depth or conv.dilations[0] == 1 or not numbers:
         return conv
     rows = _depth(pair[0] for pair in _pairs(conv))
     if rows.live_taps > LIVE_SHARE * rows.kernel * rows.output:

@@ -1,7 +1,7 @@
 """The ways to compute a convolution: what lanes are along, and register tiles, by estimate."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
 from math import prod
@@ -16,6 +16,9 @@ from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
+from compiler.kernels.cpu.templates.sized_planes import SizedPlanes
+from compiler.kernels.cpu.templates.sized_rows import SizedRows
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
@@ -23,12 +26,18 @@ from compiler.kernels.cpu.tiling import (
     flat_tiles,
     image_tiles,
     row_tiles,
+    sized_tiles,
 )
+from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.fusion import FusionContext
 
 IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
 """The axes of lanes: positions of the image or of copied panels, output channels, or the rows of
 one channel's result, of which a tile has several."""
+
+SIZED, SIZED_ROWS = "sized", "sized rows"
+"""The axes of lanes for sizes that a run decides: positions of planes, across rows, or the rows of
+one channel's result."""
 
 OF_ONE_KIND = 10
 """The most configs with lanes along the same."""
@@ -128,6 +137,52 @@ class ConvChoices:
         conv = self.conv
         few = conv.images * conv.groups < LOCAL_UNITS and not conv.depth
         return conv.kernel == (1, 1) and self.around.flat and few
+
+
+def sized_nest(
+    conv: Convolution,
+    around: FusionContext,
+    config: ConvConfig,
+    lanes: int,
+    slots: float,
+    operands: ConvOperands,
+) -> Nest:
+    """The nest of a convolution over symbols."""
+    planes = SizedPlanes(conv, conv.planes.row_phases, conv.planes.column_phases)
+    flat = conv.pointwise and around.flat
+    kind = SizedRows if config.lanes == SIZED_ROWS else SizedLanes
+    return kind(conv, around, config.tile, lanes, flat, slots, planes, Taps(conv.kernel), operands)
+
+
+def sized_configs(conv: Convolution, core: Core, operands: ConvOperands) -> list[PricedConfig]:
+    """The configs of a convolution over symbols by the estimates for its example."""
+    example, kind = hinted_convolution(conv), SIZED
+    tiles = sized_tiles(example, core, operands.stores)
+    single = conv.channels == conv.filters == 1 and not conv.depth
+    if single and conv.kernel[0] > 1 and conv.planes.regular:
+        rows = row_tiles(example, core, operands.stores)
+        tiles, kind = (rows, SIZED_ROWS) if rows else (tiles, kind)
+    return _named(kind, tiles)
+
+
+def hinted_convolution(conv: Convolution) -> Convolution:
+    """A convolution for the example sizes, for costs."""
+
+    def pair(extents: tuple[int, int]) -> tuple[int, int]:
+        return at_hint(extents[0]), at_hint(extents[1])
+
+    depth = conv.depth
+    if depth is not None:
+        hints = {field.name: at_hint(getattr(depth, field.name)) for field in fields(depth)}
+        depth = replace(depth, **hints)
+    return replace(
+        conv,
+        batch=at_hint(conv.batch),
+        image=pair(conv.image),
+        pads=pair(conv.pads),
+        output=pair(conv.output),
+        depth=depth,
+    )
 
 
 def worth_measuring(kinds: Iterable[Sequence[tuple[Any, float]]]) -> list[tuple[Any, float]]:

@@ -51,6 +51,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
     name = "matmul"
     sources = CPU_SOURCES
     types = ("MatMul", "Gemm")
+    takes_symbols = True
 
     def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[MatmulConfig] | None:
         """Register tiles."""

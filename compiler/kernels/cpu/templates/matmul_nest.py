@@ -32,7 +32,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
 )
 from compiler.kernels.ops.common import multiply
-from compiler.kernels.sizes import at_hint, is_long, is_number, tensor_extents
+from compiler.kernels.sizes import at_hint, is_long, is_number, is_pinned, tensor_extents
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -282,7 +282,9 @@ class MatmulNest:
             return 0
         lead, index = shape[:-2], self._batch_index(batch)
         own = index[len(index) - len(lead) :]
-        pinned = [0 if extent == 1 else i for i, extent in zip(own, lead, strict=True)]
+        batch = self.problem.batch[len(index) - len(lead) :]
+        ones = map(is_pinned, lead, batch)
+        pinned = [0 if one else i for i, one in zip(own, ones, strict=True)]
         return flatten_index(pinned, lead) * self._size(position)
 
     def _size(self, position: int) -> int:
@@ -319,8 +321,9 @@ class MatmulNest:
         if not self.problem.adds or len(operands) < 3 or operands[2] is None:
             return None
         shape = tensor_extents(operands[2])
-        own = at[len(at) - len(shape) :]
-        pinned = [0 if extent == 1 else i for i, extent in zip(own, shape, strict=True)]
+        own, result = at[len(at) - len(shape) :], self.around.shape[len(at) - len(shape) :]
+        ones = map(is_pinned, shape, result)
+        pinned = [0 if one else i for i, one in zip(own, ones, strict=True)]
         return self.around.operand(2, pinned)
 
 

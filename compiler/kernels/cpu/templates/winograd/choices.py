@@ -12,6 +12,7 @@ from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import WinogradLayout
 from compiler.kernels.cpu.templates.winograd.nest import Winograd
+from compiler.kernels.cpu.templates.winograd.sized import SizedWinogradLayout
 from compiler.kernels.cpu.tiling import (
     FLOAT_STORES,
     SCRATCH_BYTES,
@@ -101,6 +102,43 @@ class WinogradChoices:
         ]
 
 
+@dataclass(frozen=True)
+class SizedWinogradChoices:
+    """The ways to compute a convolution over symbols, whose `example` has numbers."""
+
+    conv: Convolution
+    example: Convolution
+    around: FusionContext
+    core: Core
+    operands: FloatOperands
+    cache: int
+
+    @cached_property
+    def slots(self) -> Mapping[WinogradConfig, float]:
+        """The configs that the example's sizes may have, with the slots of one image."""
+        if not is_winograd(self.conv):
+            return {}
+        least = LEAST_SHARE * max(a * b for a, b in register_tiles(self.core))
+        priced: dict[WinogradConfig, float] = {}
+        for results in POINTS:
+            for rows, vectors in register_tiles(self.core):
+                scratch = results * results * vectors * self.core.lanes * 4
+                if rows * vectors >= least and scratch <= SCRATCH_BYTES:
+                    config = WinogradConfig(results, rows, vectors, 1, 1)
+                    layout = self._layout(self.example, config)
+                    priced[config] = winograd_slots(layout, self.core, self.cache)
+        return priced
+
+    def nest(self, config: WinogradConfig) -> Winograd:
+        """The launches of a config."""
+        layout = self._layout(self.conv, config)
+        return Winograd(self.conv, self.around, self.operands, layout, self.slots[config])
+
+    def _layout(self, conv: Convolution, config: WinogradConfig) -> SizedWinogradLayout:
+        tile = Tile(config.rows, config.vectors)
+        return SizedWinogradLayout(conv, config.results, tile, self.core.lanes)
+
+
 def is_winograd(conv: Convolution) -> bool:
     """Whether a convolution can be computed by Winograd's filtering."""
     plain = conv.kernel == (3, 3) and conv.strides == conv.dilations == (1, 1)
@@ -152,7 +190,7 @@ def winograd_slots(layout: WinogradLayout, core: Core, cache: int) -> float:
 
 def _image_slots(layout: WinogradLayout) -> float:
     """The slots of transforming one channel of a chunk."""
-    rows = layout.tile.span * layout.results + 2
+    rows = layout.span * layout.results + 2
     row = ROW_SLOTS + layout.line_steps * ALONG_ROW_SLOTS * layout.line_points
     vectors = layout.tile.steps * layout.tile.vectors
     return rows * row + vectors * VECTOR_SLOTS * layout.line_points * layout.points

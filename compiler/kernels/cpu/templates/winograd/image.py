@@ -12,7 +12,9 @@ from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.planes import clear
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.loops import loop_over, sequence, spread, vector_loop
+from compiler.kernels.tir.runs import IndexRun
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ class ImageTransform:
             def vector(v: Any) -> Stmt:
                 return self._columns(rows.after(first + v * lanes), start.after(v * lanes))
 
-            return loop_over("vector", tile.vectors, vector)
+            own = self.layout.vectors_of(place)
+            return loop_over("vector", tile.vectors if isinstance(own, int) else own, vector)
 
-        count = tile.span * self.layout.results + 2
+        count = self.layout.span * self.layout.results + 2
         filled = loop_over("row", count, lambda row: self._row(place, channel, row, rows))
         return sequence([filled, loop_over("panel", tile.steps, panel)])
 
@@ -56,13 +59,12 @@ class ImageTransform:
         layout, conv = self.layout, self.layout.conv
         results = layout.results
         line = rows.after(results * layout.line_points * layout.plane)
-        y = place.chunk // layout.parts * (layout.tile.span * results) + row - conv.pads[0]
+        y = place.chunk // layout.parts * (layout.span * results) + row - conv.pads[0]
         inside = tirx.all(y >= 0, y < conv.image[0])
         outside = sequence(self._clear(line, 0, results * layout.columns + 2))
         copied = self._copy(place, [place.image, channel], y, line)
-        start = (
-            row % results * (layout.line_points * layout.plane) + row // results * layout.columns
-        )
+        start = row % results * (layout.line_points * layout.plane)
+        start = start + layout.row_start(row // results)
         target = rows.after(start)
 
         def step(number: Any) -> Stmt:
@@ -72,13 +74,15 @@ class ImageTransform:
         filled = tirx.IfThenElse(inside, copied, outside)
         return sequence([filled, loop_over("step", layout.line_steps, step)])
 
-    def _clear(self, line: Region, first: int, count: int) -> list[Stmt]:
+    def _clear(self, line: Region, first: Any, count: Any) -> list[Stmt]:
         start, lanes = line.start + first, self.layout.lanes
         return clear(self.operands, line.buffer, start, count, lanes)
 
     def _copy(self, place: ChunkPlace, lead: Sequence[Any], y: Any, line: Region) -> Stmt:
         """Copy what a chunk reads of a row: the first part, the last or one between them."""
         parts = self.layout.parts
+        if not is_number(self.layout.columns):
+            return self._copy_any(place.chunk % parts, lead, y, line)
         if parts == 1:
             return self._copy_part(0, 0, lead, y, line)
         part = place.chunk % parts
@@ -106,6 +110,23 @@ class ImageTransform:
         inside = [vector_loop(right - left, layout.lanes, copy)] if right > left else []
         after = self._clear(line, right, count - right)
         return sequence([*before, *inside, *after])
+
+    def _copy_any(self, part: Any, lead: Sequence[Any], y: Any, line: Region) -> Stmt:
+        """Copy a part of a row whose length is an extent."""
+        layout, conv = self.layout, self.layout.conv
+        width = layout.results * layout.columns
+        begin = part * width - conv.pads[1]
+        columns = IndexRun.between(begin, begin + (width + 2), conv.image[1])
+        left, right = columns.first - begin, columns.first + columns.length - begin
+
+        def copy(x: Any) -> Stmt:
+            value = self.operands.element(lead, y, x)
+            return tirx.BufferStore(line.buffer, value, [line.start + x - begin])
+
+        before = self._clear(line, 0, left)
+        end = tirx.max(tirx.const(0, "int32"), right)
+        after = self._clear(line, end, expression(width + 2) - end)
+        return sequence([*before, columns.loop("column", copy), *after])
 
     def _along_row(self, line: Region, target: Region) -> Stmt:
         """Transform a vector of tiles of one row."""

@@ -1,6 +1,7 @@
 """Where the tiles, chunks and sums of a Winograd convolution are in memory."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tvm.ir import Var
@@ -67,7 +68,7 @@ class WinogradLayout:
         """The points of the plane."""
         return self.line_points**2
 
-    @property
+    @cached_property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of tiles."""
         rows, columns = self.conv.output
@@ -83,27 +84,37 @@ class WinogradLayout:
         """Tiles of a chunk, and lanes after its end."""
         return self.tile.steps * self.panel
 
-    @property
+    @cached_property
+    def span(self) -> int:
+        """Rows of tiles in a chunk."""
+        return self.tile.span
+
+    @cached_property
     def columns(self) -> int:
         """Columns of tiles in a chunk."""
         return min(self.grid[1], self.run) if self.tile.span == 1 else self.grid[1]
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Chunks of a row of tiles."""
         return ceil_div(self.grid[1], self.columns)
 
-    @property
+    @cached_property
     def image_chunks(self) -> int:
         """Chunks of one image."""
-        return ceil_div(self.grid[0], self.tile.span) * self.parts
+        return ceil_div(self.grid[0], self.span) * self.parts
 
-    @property
+    @cached_property
     def chunks(self) -> int:
         """Chunks of all images."""
         return self.conv.batch * self.image_chunks
 
-    @property
+    @cached_property
+    def chunk_count(self) -> int:
+        """Chunks of all images, by which work is divided."""
+        return self.chunks
+
+    @cached_property
     def local(self) -> bool:
         """Whether the blocks that multiply a chunk also transform its image."""
         return self.chunks >= MANY_CHUNKS
@@ -118,7 +129,7 @@ class WinogradLayout:
         """Register tiles of filters in a group; chunks that are few have more groups."""
         most = max(1, SUMS_BYTES // (self.points * self.tile.rows * self.run * 4))
         if not self.local:
-            most = min(most, max(1, self.tiles * self.chunks // MANY_CHUNKS))
+            most = min(most, max(1, self.tiles * self.chunk_count // MANY_CHUNKS))
         return ceil_div(self.tiles, ceil_div(self.tiles, most))
 
     @property
@@ -168,6 +179,26 @@ class WinogradLayout:
         """Elements of all rows of a channel of a chunk, and of one row as it is in the image."""
         line = (self.line_steps * self.lanes + 1) * self.results
         return self.results * self.line_points * self.plane + whole_lines(line)
+
+    def vectors_of(self, place: "ChunkPlace") -> Any:
+        """The vectors of tiles of a chunk."""
+        return self.run // self.lanes
+
+    def row_start(self, row: Any) -> Any:
+        """Where a row of tiles begins in a plane."""
+        return row * self.columns
+
+    def line_start(self, row: Any) -> Any:
+        """Where the results of a row of tiles begin in a line."""
+        return row * (self.results * self.columns)
+
+    def image_of(self, number: Any) -> Any:
+        """The image of a chunk, counted over all images."""
+        return number // self.image_chunks
+
+    def chunk_of(self, number: Any) -> Any:
+        """The chunk of its image."""
+        return number % self.image_chunks
 
     @property
     def packing(self) -> str:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
-from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.prefetch import prefetch_line
@@ -17,8 +16,10 @@ from compiler.kernels.cpu.templates.winograd.image import ImageTransform
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.results import ResultTransform
 from compiler.kernels.cpu.tiling import BLOCK_SLOTS, split_blocks
+from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.kernels.tir.loops import RegisterTile, block_loops, buffer, loop_over, sequence
+from compiler.kernels.tir.loops import RegisterTile, buffer, loop_over, sequence
+from compiler.kernels.tir.runs import IndexRun, block_count, block_runs
 
 WEIGHTS_AHEAD = 2048
 """Elements between the weights that are multiplied and those that are prefetched: two pages, at
@@ -48,22 +49,23 @@ class Winograd:
 
     def launches(self, weights: Var) -> Stmt:
         """All launches."""
-        layout, slots = self.layout, self.slots * self.conv.batch
+        layout, slots = self.layout, self.slots * at_hint(self.conv.batch)
         if layout.local:
             few = min(slots, LOCAL_BLOCKS * BLOCK_SLOTS)
-            return self._convolve_locally(weights, split_blocks(few, layout.chunks))
-        extents = (layout.chunks, self.conv.channels)
+            return self._convolve_locally(weights, split_blocks(few, layout.chunk_count))
+        chunks, channels = layout.chunk_count, self.conv.channels
         image = buffer("image", layout.chunks * layout.chunk_elements)
-        fill = self._fill(image, extents, split_blocks(slots / IMAGE_SHARE, *extents))
-        extents = (layout.chunks, layout.groups)
-        multiply = self._multiply_all(weights, image, extents, split_blocks(slots, *extents))
+        fill = self._fill(image, split_blocks(slots / IMAGE_SHARE, chunks, channels))
+        blocks = split_blocks(slots, chunks, layout.groups)
+        multiply = self._multiply_all(weights, image, blocks)
         return sequence([tirx.AllocBuffer(image), *fill, *multiply])
 
     def _convolve_locally(self, weights: Var, blocks: tuple[int, ...]) -> Stmt:
         """The launch whose blocks transform the image of a chunk and multiply it at once."""
         layout = self.layout
+        count = block_count(blocks, (layout.chunks,))
         image, sums, rows = (
-            buffer(name, blocks[0] * elements)
+            buffer(name, count * elements)
             for name, elements in (
                 ("image", layout.chunk_elements),
                 ("sums", layout.sums_elements),
@@ -86,10 +88,11 @@ class Winograd:
         launch = self._launch((layout.chunks, 1), (blocks[0], 1), chunk, transform.start)
         return sequence([*map(tirx.AllocBuffer, (image, sums, rows)), launch])
 
-    def _fill(self, image: Var, extents: tuple[int, int], blocks: tuple[int, ...]) -> list[Stmt]:
+    def _fill(self, image: Var, blocks: tuple[int, ...]) -> list[Stmt]:
         """The launch that transforms the images of all chunks."""
         layout = self.layout
-        rows = buffer("rows", prod(blocks) * layout.row_elements)
+        extents = (layout.chunks, self.conv.channels)
+        rows = buffer("rows", block_count(blocks, extents) * layout.row_elements)
         transform = ImageTransform(layout, self.operands, rows)
 
         def channel(place: ChunkPlace, number: Any) -> Stmt:
@@ -98,12 +101,11 @@ class Winograd:
         launch = self._launch(extents, blocks, channel, transform.start)
         return [tirx.AllocBuffer(rows), launch]
 
-    def _multiply_all(
-        self, weights: Var, image: Var, extents: tuple[int, int], blocks: tuple[int, ...]
-    ) -> list[Stmt]:
+    def _multiply_all(self, weights: Var, image: Var, blocks: tuple[int, ...]) -> list[Stmt]:
         """The launch that multiplies the transformed images of all chunks."""
         layout = self.layout
-        sums = buffer("sums", prod(blocks) * layout.sums_elements)
+        extents = (layout.chunks, layout.groups)
+        sums = buffer("sums", block_count(blocks, extents) * layout.sums_elements)
 
         def group(place: ChunkPlace, number: Any) -> Stmt:
             own = Region(sums, place.block * layout.sums_elements)
@@ -127,21 +129,18 @@ class Winograd:
 
         Each block does what it needs by its number at its `start`.
         """
-        runs = [ceil_div(extent, count) for extent, count in zip(extents, blocks, strict=True)]
-        count = self.layout.image_chunks
+        layout = self.layout
 
-        def block(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            own = firsts[0] // runs[0] * blocks[1] + firsts[1] // runs[1]
+        def block(runs: list[IndexRun], own: Any) -> Stmt:
+            def chunk(number: Any) -> Stmt:
+                image, part = layout.image_of(number), layout.chunk_of(number)
+                place = ChunkPlace(image=image, chunk=part, block=own)
+                return runs[1].loop("second", lambda second: body(place, second))
 
-            def chunk(i: Any) -> Stmt:
-                number = firsts[0] + i
-                place = ChunkPlace(image=number // count, chunk=number % count, block=own)
-                return loop_over("second", lengths[1], lambda j: body(place, firsts[1] + j))
-
-            chunks = loop_over("chunk", lengths[0], chunk)
+            chunks = runs[0].loop("chunk", chunk)
             return chunks if start is None else sequence([start(own), chunks])
 
-        return block_loops(blocks, extents, block)
+        return block_runs(blocks, extents, block)
 
     def _group(
         self, place: ChunkPlace, group: Any, weights: Var, image: Region, sums: Region
@@ -150,34 +149,43 @@ class Winograd:
         layout = self.layout
         tile = layout.tile
 
-        def multiply(point: Any, step: Any, number: Any) -> Stmt:
+        def multiply(vectors: int, point: Any, step: Any, number: Any) -> Stmt:
             run = (group * layout.points + point) * layout.group_tiles + number
             panel = image.after((step * layout.points + point) * layout.point_pitch)
             own = number * (tile.rows * layout.run) + step * layout.panel
             target = sums.after(point * layout.sums_pitch + own)
-            return self._multiply(
-                Region(weights, run * (self.conv.channels * tile.rows)), panel, target
-            )
+            own_weights = Region(weights, run * (self.conv.channels * tile.rows))
+            return self._multiply(own_weights, panel, target, vectors)
 
-        def panel(point: Any, step: Any) -> Stmt:
-            return loop_over("tile", layout.group_tiles, lambda t: multiply(point, step, t))
+        def panel(vectors: int, point: Any, step: Any) -> Stmt:
+            one = partial(multiply, vectors, point, step)
+            return loop_over("tile", layout.group_tiles, one)
 
-        def point(number: Any) -> Stmt:
-            return loop_over("panel", tile.steps, lambda step: panel(number, step))
+        def point(vectors: int, number: Any) -> Stmt:
+            return loop_over("panel", tile.steps, partial(panel, vectors, number))
+
+        def points(vectors: int) -> Stmt:
+            return loop_over("point", layout.points, partial(point, vectors))
 
         finish = ResultTransform(layout, self.around, self.operands)
-        return sequence(
-            [
-                loop_over("point", layout.points, point),
-                finish.group(place, group, sums, weights),
-            ]
-        )
+        finished = finish.group(place, group, sums, weights)
+        return sequence([self._by_vectors(place, points), finished])
 
-    def _multiply(self, weights: Region, image: Region, target: Region) -> Stmt:
+    def _by_vectors(self, place: ChunkPlace, body: Callable[[int], Stmt]) -> Stmt:
+        """The body for as many vectors as a chunk has."""
+        most, own = self.layout.tile.vectors, self.layout.vectors_of(place)
+        if isinstance(own, int):
+            return body(most)
+        chosen = body(1)
+        for vectors in range(2, most + 1):
+            chosen = tirx.IfThenElse(own >= vectors, body(vectors), chosen)
+        return chosen
+
+    def _multiply(self, weights: Region, image: Region, target: Region, vectors: int) -> Stmt:
         """The sums of one register tile at one point, over all channels."""
         layout = self.layout
         rows, lanes = layout.tile.rows, layout.lanes
-        registers = RegisterTile(rows, layout.tile.vectors, lanes)
+        registers = RegisterTile(rows, vectors, lanes)
 
         def step(channel: Any) -> Stmt:
             own = weights.after(channel * rows)

@@ -10,6 +10,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import interleaved, loop_over, scratch, sequence, vector_loop
 
@@ -33,7 +34,7 @@ class ResultTransform:
             number = group * layout.group_filters + filter
             bias = self.operands.bias(number, weights, 0)
             own = sums.after(filter * layout.run)
-            transformed = self._transformed(own, Region(half, 0), Region(lines, 0))
+            transformed = self._transformed(place, own, Region(half, 0), Region(lines, 0))
             stored = self._stored(place, number, bias, Region(lines, 0))
             body = sequence([transformed, stored])
             if layout.groups * layout.group_filters == layout.conv.filters:
@@ -43,7 +44,7 @@ class ResultTransform:
         finish = loop_over("filter", layout.group_filters, one)
         return sequence([allocate_lines, allocate_half, finish])
 
-    def _transformed(self, sums: Region, half: Region, lines: Region) -> Stmt:
+    def _transformed(self, place: ChunkPlace, sums: Region, half: Region, lines: Region) -> Stmt:
         """The lines of one filter's results."""
         layout = self.layout
         lanes = layout.lanes
@@ -57,7 +58,7 @@ class ResultTransform:
             rows = loop_over("row", layout.results, lambda i: self._along_row(half, i, target))
             return sequence([columns, rows])
 
-        return loop_over("vector", layout.run // lanes, vector)
+        return loop_over("vector", layout.vectors_of(place), vector)
 
     def _along_column(self, sums: Region, column: Any, half: Region) -> Stmt:
         layout = self.layout
@@ -81,11 +82,11 @@ class ResultTransform:
     def _stored(self, place: ChunkPlace, number: Any, bias: Any, lines: Region) -> Stmt:
         """Store the epilogue of one filter's results in all rows of the chunk."""
         layout = self.layout
-        results, conv, span = layout.results, layout.conv, layout.tile.span
+        results, conv, span = layout.results, layout.conv, layout.span
         width = results * layout.columns
         part = place.chunk % layout.parts
 
-        def stretch(row: Any, start: Any, extent: int) -> Stmt:
+        def stretch(row: Any, start: Any, extent: Any) -> Stmt:
             def pixel(x: Any) -> Stmt:
                 value = tirx.BufferLoad(lines.buffer, [lines.start + start + x])
                 value = value if bias is None else value + bias
@@ -95,7 +96,10 @@ class ResultTransform:
 
         def line(tile: Any, i: Any) -> Stmt:
             row = (place.chunk // layout.parts * span + tile) * results + i
-            start = i * (results * layout.run) + tile * width
+            start = i * (results * layout.run) + layout.line_start(tile)
+            if not is_number(conv.output[1]):
+                extent = tirx.min(expression(width), conv.output[1] - part * width)
+                return tirx.IfThenElse(row < conv.output[0], stretch(row, start, extent), None)
             stored = stretch(row, start, conv.output[1] - (layout.parts - 1) * width)
             if layout.parts > 1:
                 whole = stretch(row, start, width)

@@ -1,17 +1,20 @@
 """Lowering of Resize: each axis is a small table of source positions and weights."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 from tvm import te, tirx
+from tvm.ir import Expr
 
 from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
+from compiler.kernels.ops.resizing.computed_taps import ComputedTaps, periodic_taps, scale_of
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.sizes import tensor_extents
+from compiler.kernels.sizes import at_hint, is_number, tensor_extents
 from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS
 
 Array = numpy.ndarray
@@ -100,20 +103,63 @@ def axis_taps(
     return numpy.clip(places, 0, extent - 1), weights
 
 
-def _axis_index(places: Array, position: Any) -> Any:
-    """The source position of an output position: arithmetic where it fits, else a table."""
-    size = len(places)
-    for up in range(1, 9):
-        if (places == numpy.arange(size) // up).all():
-            return position // up if up > 1 else position
-    return table_element(places.astype(numpy.int32), position)
+class AxisTaps(Protocol):
+    """The source elements of each element along an axis of the result, and their weights."""
+
+    @property
+    def size(self) -> int:
+        """The elements of the result."""
+        ...
+
+    @property
+    def taps(self) -> int:
+        """The source elements of each."""
+        ...
+
+    def place(self, position: Any, tap: int) -> Any:
+        """The source position of a tap of a position."""
+        ...
+
+    def weight(self, position: Any, tap: int, dtype: str) -> Any:
+        """The weight of a tap of a position."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableTaps:
+    """Taps of an axis whose size is a number: tables of positions and weights, [size, taps]."""
+
+    places: Array
+    weights: Array
+
+    @property
+    def size(self) -> int:
+        """The elements of the result."""
+        return len(self.places)
+
+    @property
+    def taps(self) -> int:
+        """The source elements of each."""
+        return self.places.shape[1]
+
+    def place(self, position: Any, tap: int) -> Any:
+        """Arithmetic where it fits, else an element of a table."""
+        places = self.places[:, tap]
+        for up in range(1, 9):
+            if (places == numpy.arange(self.size) // up).all():
+                return position // up if up > 1 else position
+        return table_element(places.astype(numpy.int32), position)
+
+    def weight(self, position: Any, tap: int, dtype: str) -> Any:
+        """An element of a table of float64 or float32."""
+        kind = numpy.float64 if dtype == "float64" else numpy.float32
+        return table_element(self.weights[:, tap].astype(kind), position, dtype)
 
 
 def resize_axis(
     data: te.Tensor,
     axis: int,
-    places: Array,
-    weights: Array,
+    along: AxisTaps,
     outside: Array | None,
     fill: float,
     *,
@@ -124,17 +170,15 @@ def resize_axis(
     With `kept` every sum is computed once for all its readers.
     """
     shape = [*tensor_extents(data)]
-    shape[axis] = len(places)
-    taps = places.shape[1]
-    dtype = str(data.dtype)
-    kind = numpy.float64 if dtype == "float64" else numpy.float32
+    shape[axis] = along.size
+    taps, dtype = along.taps, str(data.dtype)
 
     def term(indices: tuple[Any, ...], tap: int) -> Any:
-        at = _axis_index(places[:, tap], indices[axis])
+        at = along.place(indices[axis], tap)
         value = data(*indices[:axis], at, *indices[axis + 1 :])
         if taps == 1:
             return value
-        return value * table_element(weights[:, tap].astype(kind), indices[axis], dtype)
+        return value * along.weight(indices[axis], tap, dtype)
 
     def inline(*indices: Any) -> Any:
         total = term(indices, 0)
@@ -145,15 +189,16 @@ def resize_axis(
         inside = table_element(outside, indices[axis], "bool")
         return tirx.Select(inside, tirx.const(fill, dtype), total)
 
-    if taps <= UNROLLED_RESIZE_TAPS:
+    if taps <= UNROLLED_RESIZE_TAPS or not isinstance(along, TableTaps):
         attributes = {"keep": 1} if kept else {}
         return te.compute(tuple(shape), inline, name="Resize", attrs=attributes)
     tap = te.reduce_axis((0, taps), "tap")
+    kind = numpy.float64 if dtype == "float64" else numpy.float32
 
     def summed(*indices: Any) -> Any:
         position = indices[axis] * taps + tap
-        at = table_element(places.astype(numpy.int32), position)
-        weight = table_element(weights.astype(kind), position, dtype)
+        at = table_element(along.places.astype(numpy.int32), position)
+        weight = table_element(along.weights.astype(kind), position, dtype)
         return te.sum(data(*indices[:axis], at, *indices[axis + 1 :]) * weight, axis=tap)
 
     return te.compute(tuple(shape), summed, name="Resize")
@@ -171,7 +216,7 @@ def lower_resize(context: Context) -> te.Tensor:
             raise context.fail(f"it cannot enlarge {list(context.info(0).shape)}, without elements")
         return zeros(context)
     kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
-    scales = [kind(scale) for scale in _scales(context, axes)]
+    scales = [s if isinstance(s, Expr) else kind(s) for s in _scales(context, axes, kind)]
     roi = context.attribute("roi")
     crop = mode == "tf_crop_and_resize"
     dtype = context.output.dtype
@@ -183,19 +228,61 @@ def lower_resize(context: Context) -> te.Tensor:
     changed = [
         (number, axis)
         for number, axis in _outwards(axes, shape, full)
-        if crop or shape[axis] != full[axis] or scales[number] != 1.0
+        if crop or shape[axis] != full[axis] or is_scaled(scales[number])
     ]
     for number, axis in changed:
-        limits = (roi[number], roi[number + len(axes)]) if crop else (0.0, 1.0)
-        at = source_coordinates(mode, full[axis], shape[axis], scales[number], limits)
-        places, weights = axis_taps(context, at, shape[axis], scales[number])
-        outside = (at < 0) | (at > shape[axis] - 1) if crop else None
         kept, fill = axis != changed[-1][1], _fill(context, compute)
-        data = resize_axis(data, axis, places, weights, outside, fill, kept=kept)
+        scale = scales[number]
+        if isinstance(scale, Expr) or not (is_number(full[axis]) and is_number(shape[axis])):
+            along = _sized_taps(context, full[axis], shape[axis], scale)
+            data = resize_axis(data, axis, along, None, fill, kept=kept)
+            continue
+        limits = (roi[number], roi[number + len(axes)]) if crop else (0.0, 1.0)
+        at = source_coordinates(mode, full[axis], shape[axis], scale, limits)
+        tables = TableTaps(*axis_taps(context, at, shape[axis], scale))
+        outside = (at < 0) | (at > shape[axis] - 1) if crop else None
+        data = resize_axis(data, axis, tables, outside, fill, kept=kept)
     if compute != dtype:
         done = data
         return te.compute(full, lambda *i: _narrow(done(*i), dtype), name="narrowed")
     return data
+
+
+def is_scaled(scale: Any) -> bool:
+    """Whether a scale is not 1 for all sizes."""
+    return isinstance(scale, Expr) or scale != 1.0
+
+
+def _sized_taps(context: Context, size: int, extent: int, scale: Any) -> AxisTaps:
+    """The taps of an axis of which a run decides a size."""
+    mode, coordinates = (
+        context.attribute(name) for name in ("mode", "coordinate_transformation_mode")
+    )
+    number = None if isinstance(scale, Expr) else scale
+    if context.attribute("antialias") and (number is None or number < 1):
+        raise context.fail("its filters would depend on sizes")
+    outside = bool(context.attribute("exclude_outside"))
+
+    def taps_of(own: int, source: int) -> tuple[Array, Array]:
+        assert number is not None
+        at = source_coordinates(coordinates, own, source, number, (0.0, 1.0))
+        return axis_taps(context, at, source, number)
+
+    if number is not None and not outside:
+        periodic = periodic_taps(size, extent, coordinates, taps_of)
+        if periodic is not None and number == periodic.up:
+            return periodic
+    return ComputedTaps(
+        size=size,
+        extent=extent,
+        scale=scale if number is None else float(number),
+        kind="float32" if mode == "nearest" else "float64",
+        coordinates=coordinates,
+        mode=mode,
+        rounding=context.attribute("nearest_mode"),
+        cubic=context.attribute("cubic_coeff_a"),
+        inside_only=outside and mode != "nearest",
+    )
 
 
 def _outwards(axes: list[int], shape: Sequence[int], full: Sequence[int]) -> list[tuple[int, int]]:
@@ -204,7 +291,7 @@ def _outwards(axes: list[int], shape: Sequence[int], full: Sequence[int]) -> lis
     Its elements, which are read one by one, are the fewest then; other axes are read in a row.
     """
     numbered = list(enumerate(axes))
-    grows = all(full[axis] >= shape[axis] for axis in axes)
+    grows = all(at_hint(full[axis]) >= at_hint(shape[axis]) for axis in axes)
     return sorted(numbered, key=lambda step: -step[1]) if grows else numbered
 
 
@@ -240,12 +327,17 @@ def _narrow(value: Any, dtype: str) -> Any:
     return tirx.Select(rounded >= most, high, cast(tirx.min(rounded, most), dtype))
 
 
-def _scales(context: Context, axes: list[int]) -> list[float]:
-    """The scale of each resized axis."""
+def _scales(context: Context, axes: list[int], kind: type[numpy.floating]) -> list[Any]:
+    """The scale of each resized axis; an expression of a type where sizes decide it."""
     shape, full = context.info(0).shape, context.output.shape
     if scales := context.attribute("scales"):
         return scales
-    ratios = [full[axis] / shape[axis] for axis in axes]
+    ratios = [
+        full[axis] / shape[axis]
+        if is_number(full[axis]) and is_number(shape[axis])
+        else scale_of(full[axis], shape[axis], kind.__name__)
+        for axis in axes
+    ]
     policy = context.attribute("keep_aspect_ratio_policy")
     if policy == "stretch":
         return ratios

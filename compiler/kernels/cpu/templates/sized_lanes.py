@@ -1,0 +1,248 @@
+"""The loop nest of a convolution whose batch or image a run decides.
+
+Lanes are along row-major positions of planes, whose pitch is an extent. A chunk is a run of them,
+across the ends of rows: what is computed for the columns between two rows of the result is not
+stored. The last chunk has a body for each number of vectors, so that no run computes more than a
+vector in vain.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import Stmt
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
+from compiler.kernels.cpu.planes import BLOCK_ELEMENTS
+from compiler.kernels.cpu.templates.nests import LOCAL_PLANES_BYTES, LOCAL_UNITS, Nest
+from compiler.kernels.cpu.templates.places import Column, Place, Summand
+from compiler.kernels.cpu.templates.sized_planes import SizedPlanes, fill_sized_channel
+from compiler.kernels.cpu.tiling import split_blocks
+from compiler.kernels.ops.opaque import ROLLED
+from compiler.kernels.sizes import at_hint, expression
+from compiler.kernels.tir.loops import (
+    Places,
+    RegisterTile,
+    buffer,
+    loop_over,
+    scratch,
+    sequence,
+    vector_at,
+    vector_loop,
+)
+from compiler.kernels.tir.runs import IndexRun, block_count, block_runs
+
+
+class SizedLanes(Nest):
+    """Lanes along positions of planes whose sizes are extents."""
+
+    planes: SizedPlanes
+
+    @property
+    def width(self) -> int:
+        return self.tile.rows
+
+    @property
+    def positions(self) -> int:
+        """Positions of a plane from the first result to the last."""
+        return (self.conv.output[0] - 1) * self.planes.pitch + self.conv.output[1]
+
+    @property
+    def chunk_positions(self) -> int:
+        """Positions of a chunk."""
+        return self.tile.vectors * self.lanes
+
+    @property
+    def chunks(self) -> int:
+        return ceil_div(self.positions, self.chunk_positions)
+
+    @property
+    def reach(self) -> int:
+        return self.stride + self.beyond
+
+    @property
+    def beyond(self) -> int:
+        """Elements after the last plane that the vectors of a chunk reach."""
+        return self.chunk_positions
+
+    @property
+    def direct(self) -> bool:
+        return False
+
+    @property
+    def local(self) -> bool:
+        few = at_hint(self.unit_elements) * 4 <= LOCAL_PLANES_BYTES
+        return at_hint(self.units) >= LOCAL_UNITS and few and not self.conv.depth
+
+    def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
+        """A workspace for the planes, with a chunk beyond the last one, and its launch."""
+        conv, stride = self.conv, self.stride
+        channels, slices = conv.groups * conv.channels, conv.slices
+        total = conv.batch * channels * slices
+        workspace = buffer("planes", total * stride + self.beyond, self.operands.dtype)
+        run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
+
+        def channel(index: Any) -> Stmt:
+            number, own = (index // slices, [index % slices]) if conv.depth else (index, [])
+            lead = [number // channels, number % channels, *own]
+            return self._fill_channel(workspace, lead, index * stride)
+
+        def run(runs: list[IndexRun], number: Any) -> Stmt:
+            filled = runs[0].loop("plane", channel)
+            cleared = self._clear(workspace, total * stride)
+            first = tirx.EQ(expression(runs[0].first), 0)
+            return sequence([filled, tirx.IfThenElse(first, cleared, None)])
+
+        blocks = (ceil_div(at_hint(total), run_planes),)
+        return workspace, [tirx.AllocBuffer(workspace), block_runs(blocks, (total,), run)]
+
+    def _clear(self, workspace: Var, start: Any) -> Stmt:
+        """Write padding after the last plane: vectors of the last chunk reach beyond it."""
+
+        def one(x: Any) -> Stmt:
+            return tirx.BufferStore(workspace, self.operands.padding, [start + x])
+
+        return vector_loop(self.beyond, self.lanes, one)
+
+    def _fill_channel(self, workspace: Var, lead: list[Any], base: Any) -> Stmt:
+        return fill_sized_channel(self.planes, self.operands, workspace, lead, base, self.lanes)
+
+    def convolve(self, weights: Var, source: Var) -> Stmt:
+        """The launch that convolves planes that are there."""
+        extents = (self.units, self.chunks, self.tiles)
+        blocks = split_blocks(self.slots * at_hint(self.units), *map(at_hint, extents))
+
+        def body(runs: list[IndexRun], number: Any) -> Stmt:
+            def unit(own: Any) -> Stmt:
+                planes = self._input_unit(own) * self.unit_elements
+                return self._parts(own, planes, runs[1], runs[2], weights, source)
+
+            return runs[0].loop("unit", unit)
+
+        return block_runs(blocks, extents, body)
+
+    def _convolve_locally(self, weights: Var) -> Stmt:
+        """The launch whose blocks fill the planes of a group and convolve them, one by one."""
+        blocks = split_blocks(self.slots * at_hint(self.units), at_hint(self.units))
+        own = ceil_div(self.unit_elements + self.beyond, LINE) * LINE
+        count = block_count(blocks, (self.units,))
+        workspace = buffer("planes", count * own, self.operands.dtype)
+        chunks = IndexRun(0, expression(self.chunks), True)
+
+        def body(runs: list[IndexRun], number: Any) -> Stmt:
+            base = number * own
+
+            def unit(index: Any) -> Stmt:
+                image, group = self._split(index)
+
+                def channel(c: Any) -> Stmt:
+                    lead = [image, group * self.conv.channels + c]
+                    return self._fill_channel(workspace, lead, base + c * self.stride)
+
+                filled = loop_over("plane", self.conv.channels, channel)
+                tiles = IndexRun(0, self.tiles)
+                parts = self._parts(index, base, chunks, tiles, weights, workspace)
+                return sequence([filled, parts])
+
+            cleared = self._clear(workspace, base + self.unit_elements)
+            return sequence([cleared, runs[0].loop("unit", unit)])
+
+        return sequence([tirx.AllocBuffer(workspace), block_runs(blocks, (self.units,), body)])
+
+    def _parts(
+        self, unit: Any, planes: Any, chunks: IndexRun, tiles: IndexRun, weights: Var, source: Var
+    ) -> Stmt:
+        """The chunks of one group of one image, each for all tiles of output channels."""
+        image, group = self._split(unit)
+
+        def one(chunk: Any, tile: Any) -> Stmt:
+            place = Place(image=image, group=group, chunk=chunk, tile=tile, planes=planes)
+            return self.compute(place, weights, source)
+
+        return chunks.loop("chunk", lambda chunk: tiles.loop("tile", lambda tile: one(chunk, tile)))
+
+    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
+        """A chunk, by as many vectors as have results."""
+        sums, allocate = scratch("sums", self.width * self.chunk_positions, self.operands.dtype)
+        first = place.chunk * self.chunk_positions
+        chosen: Any = None
+        for vectors in range(1, self.tile.vectors + 1):
+            own = self._summed(place, weights, source, sums, vectors)
+            last = first + (vectors - 1) * self.lanes
+            chosen = own if chosen is None else tirx.IfThenElse(last < self.positions, own, chosen)
+        return sequence([allocate, chosen, self._stored(place, weights, sums)])
+
+    def _summed(self, place: Place, weights: Var, source: Var, sums: Var, vectors: int) -> Stmt:
+        """The sums of the first vectors of a chunk."""
+        tile = self._new_tile(self.tile.rows, vectors)
+        first = place.chunk * self.chunk_positions
+
+        def tap(read: Summand, row: Any, column: Column) -> Stmt:
+            weight = self._weight(place, read, row, column)
+            start = self.channel_start(place, read) + first + self._shift(row, column)
+            return tile.step(
+                lambda i: self.operands.weight(weights, weight + i),
+                lambda j: vector_at(source, start + j * self.lanes, self.lanes),
+            )
+
+        def at(i: int, j: int) -> Any:
+            return i * self.chunk_positions + j * self.lanes
+
+        return self._reduce(place, tile, tap, sums, at)
+
+    def _reduce(
+        self,
+        place: Place,
+        tile: RegisterTile,
+        tap: Callable[[Summand, Any, Column], Stmt],
+        sums: Var,
+        at: Places,
+    ) -> Stmt:
+        """The sums over channels and taps, which stay loops where the planes' phases allow it."""
+        height, width = self.conv.kernel
+        if not self.planes.regular:
+            return super()._reduce(place, tile, tap, sums, at)
+
+        def row(read: Summand, i: Any) -> Stmt:
+            return loop_over(ROLLED, width, lambda j: tap(read, i, Column(0, j)))
+
+        def taps(read: Summand) -> Stmt:
+            return loop_over(ROLLED, height, partial(row, read))
+
+        return self._for_summands(place, tile, taps, sums, at)
+
+    def _shift(self, row: Any, column: Column) -> Any:
+        """The shift of a kernel tap, of which both may be loop variables with regular phases."""
+        if not self.planes.regular:
+            return super()._shift(row, column)
+        (down, right), strides, planes = self.conv.dilations, self.conv.strides, self.planes
+        y, x = row * down, (column.before + column.number) * right
+        phase = y % strides[0] * len(planes.column_phases) + x % strides[1]
+        inside = y // strides[0] * planes.pitch + x // strides[1]
+        return (phase * planes.plane + inside) if planes.phases > 1 else inside
+
+    def _stored(self, place: Place, weights: Var, sums: Var) -> Stmt:
+        """The results of a chunk: the columns of its rows that the result has."""
+        pitch, width = self.planes.pitch, self.conv.output[1]
+        first = place.chunk * self.chunk_positions
+        end = tirx.min(first + self.chunk_positions, expression(self.positions))
+
+        def channel(i: Any, number: Any, bias: Any) -> Stmt:
+            def one(y: Any, x: Any) -> Stmt:
+                value = tirx.BufferLoad(sums, [i * self.chunk_positions + y * pitch + x - first])
+                value = value if bias is None else value + bias
+                return self._store(place, number, y, x, value)
+
+            def row(y: Any) -> Stmt:
+                columns = IndexRun.between(first - y * pitch, end - y * pitch, width)
+                return columns.loop("column", partial(one, y))
+
+            if self.flat:
+                return vector_loop(end - first, self.lanes, lambda x: one(0, first + x))
+            top, bottom = first // pitch, (end - 1) // pitch
+            return IndexRun(top, bottom - top + 1, True).loop("row", row)
+
+        return self._for_channels(place, weights, channel)

@@ -1,0 +1,1 @@
+"""Resize: tables of source positions and weights, or formulas where a run decides the sizes."""
