@@ -114,20 +114,24 @@ def test_panels_that_a_kernel_copies(
     target: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(matmul_nest, "COPIED_ELEMENTS", 1)
-    monkeypatch.setattr(matmul_nest, "COPIED_TILES", 0)
+    for bound in ("COPIED_DEPTH", "COPIED_ELEMENTS", "COPIED_TILES"):
+        monkeypatch.setattr(matmul_nest, bound, 1)
     run(left, right, target, residual=True)
     a, b = random_array(1, left), random_array(2, right)
     shape = numpy.matmul(a, b).shape
     kernel = template_kernel(fused("MatMul", [a, b], shape, {}, 0), parse_cpu(target))
-    assert kernel and kernel.function and "panels = T.alloc_buffer" in kernel.function.script()
+    assert kernel is not None
+    assert kernel.function is not None
+    assert "panels = T.alloc_buffer" in kernel.function.script()
 
 
 def test_a_gemm_copies_panels_of_a_transposed_operand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matmul_nest, "COPIED_ELEMENTS", 1)
-    monkeypatch.setattr(matmul_nest, "COPIED_TILES", 0)
-    a, b = random_array(1, (20, 40)), random_array(2, (297, 40))
-    group = fused("Gemm", [a, b], (20, 297), {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}, 0)
+    for bound in ("COPIED_DEPTH", "COPIED_ELEMENTS", "COPIED_TILES"):
+        monkeypatch.setattr(matmul_nest, bound, 1)
+    a, b = random_array(1, (50, 40)), random_array(2, (297, 40))
+    group = fused(
+        "Gemm", [a, b], (50, 297), {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}, 0
+    )
     check(group, [a, b], expected(a.astype("float64") @ b.T, None), "cpu")
 
 

@@ -57,9 +57,9 @@ ROWS_AHEAD = range(4, 9)
 """The rows of a single tile of float32 during which the next panel is prefetched: with fewer,
 memory is busy anyway; with more, that gained on average nothing. Measured on an Emerald Rapids."""
 
-COPIED_ELEMENTS, COPIED_TILES = 1 << 18, 8
-"""Fewest elements of a B, and fewest tiles of rows, for which its panels are copied: with fewer, that
-gained nothing. Measured on an Emerald Rapids."""
+COPIED_DEPTH, COPIED_ELEMENTS, COPIED_TILES = 512, 1 << 18, 8
+"""Fewest lines and elements of a B, and fewest tiles of rows, for which its panels are copied: with
+fewer, that gained nothing. Measured on an Emerald Rapids."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,9 @@ class MatmulNest:
         problem = self.problem
         if self.packed or self.narrow or not all(map(is_number, (*problem.left, *problem.right))):
             return False
-        long = problem.depth * problem.columns >= COPIED_ELEMENTS and self.panels > 1
-        return long and problem.rows >= COPIED_TILES * self.tile.rows
+        long = problem.depth >= COPIED_DEPTH and self.panels > 1
+        large = problem.depth * problem.columns >= COPIED_ELEMENTS
+        return long and large and problem.rows >= COPIED_TILES * self.tile.rows
 
     def _panels(self, shape: tuple[int, ...]) -> tuple[Var, list[Stmt]]:
         """A workspace with the panels of B, and the launch that writes them."""
