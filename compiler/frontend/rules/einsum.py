@@ -104,7 +104,7 @@ def _grouped(call: Call, value: Value, term: str, groups: Sequence[Sequence[str]
 
 
 def _aligned(call: Call, value: Value, term: str, result: str) -> Value:
-    """A value with an axis for each letter of the result, of size 1 for those that it lacks."""
+    """A value with an axis for each letter of the result, of size 1 for those that are missing."""
     size = dict(zip(term, value.shape, strict=True))
     moved = _ordered(call, value, term, [x for x in result if x in term])
     return _in_shape(call, moved, [size.get(x, 1) for x in result])

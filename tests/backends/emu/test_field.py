@@ -37,11 +37,13 @@ QUICK = ("instant_ngp", "kalman")
 """Networks that take seconds."""
 
 
+ROUNDED = ("instant_ngp", "log_mel")
+"""Networks that 16 bits round too much: coordinates among 273 cells, logarithms of a least power."""
 CASES = [
     pytest.param(name, precision, marks=() if name in QUICK else pytest.mark.deep)
     for name in NODES
     for precision in ("tf32", "fp16")
-    if (name, precision) != ("instant_ngp", "fp16")  # places among 273 cells need more bits
+    if precision == "tf32" or name not in ROUNDED
 ]
 
 
