@@ -38,7 +38,7 @@ QUICK = ("instant_ngp", "kalman")
 
 
 ROUNDED = ("instant_ngp", "log_mel")
-"""Networks that 16 bits round too much: coordinates among 273 cells, logarithms of a least power."""
+"""Networks that 16 bits round too much: places among 273 cells, logarithms of a least power."""
 CASES = [
     pytest.param(name, precision, marks=() if name in QUICK else pytest.mark.deep)
     for name in NODES
