@@ -17,7 +17,7 @@ from examples.field.export import BUILDERS
 
 ROOT = Path(__file__).parent.parent
 NAMES = field.names()
-QUICK = ("bilstm_tagger", "dlrm", "espcn", "nucleus", "transducer", "vq_vae")
+QUICK = ("bilstm_tagger", "dlrm", "espcn", "transducer", "vq_vae")
 """Networks of some kinds that compile in seconds."""
 OPEN = {*field.SIZES, "box_detector"}
 """Networks with sizes that a run decides, the last by its data."""
