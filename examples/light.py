@@ -5,6 +5,7 @@ draws it again from its seed.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +57,30 @@ def _draw(tensor: onnx.TensorProto) -> Array:
     return values.astype(dtype, copy=False)
 
 
-def random_inputs(model: onnx.ModelProto, seed: int, vocabulary: int = 2) -> dict[str, Array]:
-    """Inputs of a loaded model: normal floats, and integers from zero to below `vocabulary`."""
+def random_inputs(
+    model: onnx.ModelProto, seed: int, vocabulary: int = 2, sizes: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """Inputs of a loaded model: normal floats, and integers from zero to below `vocabulary`.
+
+    `sizes` are those of open dimensions by name; raises KeyError for one that has none.
+    """
     generator = np.random.default_rng(seed)
     given = {tensor.name for tensor in model.graph.initializer}
     return {
-        info.name: _random(info, vocabulary, generator)
+        info.name: _random(info, vocabulary, sizes or {}, generator)
         for info in model.graph.input
         if info.name not in given
     }
 
 
-def _random(info: onnx.ValueInfoProto, vocabulary: int, generator: np.random.Generator) -> Array:
+def _random(
+    info: onnx.ValueInfoProto,
+    vocabulary: int,
+    sizes: Mapping[str, int],
+    generator: np.random.Generator,
+) -> Array:
     tensor = info.type.tensor_type
-    shape = tuple(d.dim_value for d in tensor.shape.dim)
+    shape = tuple(sizes[d.dim_param] if d.dim_param else d.dim_value for d in tensor.shape.dim)
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if dtype.kind == "f":
         return generator.standard_normal(shape, np.float32).astype(dtype, copy=False)

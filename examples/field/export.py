@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from examples.zoo.export import PACKAGES, Built, export, image, randomised, require
 
@@ -34,8 +35,14 @@ _TIMM = {
 }
 
 _MODULES = {
+    "attending": ("dit", "encoder_open", "log_mel", "perceiver", "transducer"),
     "decoding": ("llama_decode", "llama_prefill", "qwen_decode", "qwen_prefill"),
+    "detection": ("box_detector", "rt_detr"),
     "generation": ("bart", "flan_t5", "latent_unet"),
+    "points": ("dgcnn", "graph_attention", "instant_ngp"),
+    "restoration": ("nafnet", "nafnet_open", "raft", "vq_vae"),
+    "routing": ("cached_step", "gathered_experts", "nucleus", "switch_experts"),
+    "scans": ("chunked_scan", "hyena", "kalman", "selective_scan"),
     "sequences": (
         "bilstm_tagger",
         "conformer",
@@ -65,6 +72,12 @@ _MODULES = {
 }
 """The networks that a module of this folder builds, each by a function of its name."""
 
+_OPEN: dict[str, Any] = {
+    "encoder_open": ({1: "length"}, {1: "length"}),
+    "nafnet_open": ({2: "height", 3: "width"},),
+}
+"""The dimensions of inputs that a run decides, by name."""
+
 
 def _timm(name: str, batch: int) -> Built:
     import timm
@@ -88,6 +101,15 @@ BUILDERS: dict[str, Callable[[int], Built]] = {
 """The builder of each network and its example inputs, for a batch size."""
 
 
+def _options(name: str) -> dict[str, Any]:
+    """The exporter's options for a network with open dimensions or a custom operator."""
+    if name == "box_detector":
+        from examples.field.detection import translations
+
+        return {"custom_translation_table": translations()}
+    return {"dynamic_shapes": _OPEN[name]} if name in _OPEN else {}
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -100,7 +122,8 @@ def main(arguments: list[str] | None = None) -> None:
     require(PACKAGES)
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.names or sorted(BUILDERS):
-        print(export(name, BUILDERS[name], options.batch, options.output), file=sys.stderr)
+        file = export(name, BUILDERS[name], options.batch, options.output, **_options(name))
+        print(file, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -232,8 +232,11 @@ def _strip(model: onnx.ModelProto) -> None:
         part.ClearField("metadata_props")
 
 
-def to_onnx(name: str, module: Any, inputs: tuple[Any, ...]) -> onnx.ModelProto:
-    """A built module of that name with its weights, as the exporter of PyTorch gives it."""
+def to_onnx(name: str, module: Any, inputs: tuple[Any, ...], **options: Any) -> onnx.ModelProto:
+    """A built module of that name with its weights, as the exporter of PyTorch gives it.
+
+    Options are `torch.onnx.export`'s.
+    """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -247,16 +250,19 @@ def to_onnx(name: str, module: Any, inputs: tuple[Any, ...]) -> onnx.ModelProto:
             dynamo=name != "t5small",  # its mask code fails in the newer exporter
             opset_version=18,
             external_data=name == "gpt2large",
+            **options,
         )
         return onnx.load(full)
 
 
-def export(name: str, built: Callable[[int], Built], batch: int, folder: Path) -> Path:
+def export(
+    name: str, built: Callable[[int], Built], batch: int, folder: Path, **options: Any
+) -> Path:
     """Export one model for a batch size and return the file that was written."""
     import torch
 
     torch.manual_seed(0)
-    model = to_onnx(name, *built(batch))
+    model = to_onnx(name, *built(batch), **options)
     target = folder / f"{name}.light.onnx"
     lighten(model)
     onnx.save(model, target)

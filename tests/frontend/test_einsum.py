@@ -10,8 +10,7 @@ from onnx import helper
 from compiler.frontend.export import export_model
 from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.interpreter import interpret
-from compiler.ir.types import shape_of
-from compiler.net.operators.einsum import einsum_products
+from compiler.graph.cost import flops_of
 from tests.frontend.checks import operators, run
 
 LARGE = 64
@@ -38,12 +37,9 @@ def model(
 
 
 def multiplications(imported: Imported) -> int:
-    """The multiplications of all Einsums of a model."""
-    total = 0
-    for op in operators(imported):
-        if op.type_name == "Einsum":
-            total += einsum_products(op["equation"], [shape_of(x.type) for x in op.inputs])
-    return total
+    """The multiplications of all contractions of a model, each of which is added to a sum."""
+    names = ("Einsum", "MatMul", "Mul")
+    return sum(flops_of(op) for op in operators(imported) if op.type_name in names) // 2
 
 
 @pytest.mark.parametrize(
@@ -68,6 +64,33 @@ def test_multiplications_are_of_the_least_order(equation: str, order: int):
     terms = equation.partition("->")[0].split(",")
     shapes = [[LARGE] * len(term.replace("...", "")) for term in terms]
     assert multiplications(import_model(model(equation, shapes))) <= 5 * LARGE**order
+
+
+@pytest.mark.parametrize(
+    ("equation", "names"),
+    [
+        ("ij,jk->ik", {"MatMul"}),
+        ("bqhd,bkhd->bhqk", {"MatMul"}),
+        ("bhqk,bkhd->bqhd", {"MatMul"}),
+        ("btd,dhk->bthk", {"MatMul"}),
+        ("td,tec->ecd", {"MatMul"}),
+        ("bhwc,hkc->bhwk", {"MatMul"}),
+        ("...qd,...kd->...qk", {"MatMul"}),
+        ("bcln,bhcl,bclhp->bchpn", {"MatMul", "Mul"}),
+        ("bcln,bcsn,bhcls,bcshp->bclhp", {"MatMul", "Mul"}),
+        ("i,j->ij", {"Mul"}),
+        ("abc,ca->acb", {"Mul"}),
+        ("td,tkdh->tkh", {"Einsum"}),
+        ("ab,ab->b", {"Einsum"}),
+        ("aab,bc->ac", {"Einsum"}),
+    ],
+)
+def test_pairs_become_operators_that_templates_take(equation: str, names: set[str]):
+    extents = dict(zip("abcdehiklnpqstw", range(2, 17), strict=True))
+    terms = equation.partition("->")[0].split(",")
+    shapes = [[extents.get(x, 7) for x in term.replace("...", "..")] for term in terms]
+    imported = import_model(model(equation, shapes))
+    assert {op.type_name for op in operators(imported)} - {"Reshape", "Transpose"} == names
 
 
 def drawn_equation(generator: np.random.Generator) -> tuple[str, list[list[int]]]:

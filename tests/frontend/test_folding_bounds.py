@@ -204,13 +204,13 @@ LONG: dict[str, dict[str, np.ndarray]] = {
     "Unique": {"a": _RANDOM.integers(0, 50, 400)},
     "Det": {"a": _RANDOM.random((20, 20), np.float32)},
     "MatMul": {"a": _RANDOM.random((20, 20), np.float32), "b": np.eye(20, dtype=np.float32)},
-    "Einsum": {"a": _RANDOM.random((20, 20), np.float32), "b": np.eye(20, dtype=np.float32)},
+    "Einsum": {"a": _RANDOM.random((40, 40), np.float32), "b": np.eye(40, dtype=np.float32)},
 }
 
 
 def _long(op_type: str) -> onnx.ModelProto:
     """A model that adds what an operator makes of constants to its input."""
-    attributes: dict[str, Any] = {"equation": "ab,cb->ca"} if op_type == "Einsum" else {}
+    attributes: dict[str, Any] = {"equation": "ab,ab->b"} if op_type == "Einsum" else {}
     weights = LONG[op_type]
     nodes = [
         node(op_type, " ".join(weights), "r", **attributes),

@@ -221,6 +221,21 @@ def test_a_view_is_shared_by_a_group_and_others():
     assert ["MatMul", "Add"] in [group[:2] for group in nodes_of(graph)]
 
 
+@pytest.mark.parametrize(
+    ("equation", "fused"), [("td,tkdh->tkh", True), ("td,tkdh->tdh", True), ("md,tkdh->mh", False)]
+)
+def test_matrices_that_an_einsum_reads_once_are_not_gathered_before(equation: str, fused: bool):
+    """As the weights of a token's experts."""
+    b = Writer()
+    extents = {"t": 4, "d": 6, "k": 2, "h": 5, "m": 4}
+    chosen = b.constant(np.arange(8).reshape(4, 2) % 3, "int64")
+    gathered = b.op("Gather", b.random(3, 6, 5), chosen, shape=(4, 2, 6, 5), axis=0)
+    shape = tuple(extents[x] for x in equation.partition("->")[2])
+    y = b.op("Einsum", b.input("x", (4, 6)), gathered, shape=shape, equation=equation)
+    groups = nodes_of(run(b.model((4, 6), y), "fuse-operators"))
+    assert groups == ([["Gather", "Einsum"]] if fused else [["Gather"], ["Einsum"]])
+
+
 def test_equal_groups_share_a_kernel():
     b = Writer()
     x = b.input("x", IMAGE)

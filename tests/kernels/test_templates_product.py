@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.cpu.templates import matmul_nest
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
@@ -95,6 +96,43 @@ SPECIAL = {
 @pytest.mark.parametrize("constant", [False, True])
 def test_special_matmul(name: str, constant: bool) -> None:
     run(*SPECIAL[name], "cpu", constant, residual=True)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((20, 40), (40, 330)),
+        ((2, 20, 40), (2, 40, 384)),
+        ((2, 3, 9, 17), (1, 3, 17, 250)),
+        ((3, 20, 40), (40, 297)),
+    ],
+)
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+def test_panels_that_a_kernel_copies(
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    target: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for bound in ("COPIED_DEPTH", "COPIED_ELEMENTS", "COPIED_TILES"):
+        monkeypatch.setattr(matmul_nest, bound, 1)
+    run(left, right, target, residual=True)
+    a, b = random_array(1, left), random_array(2, right)
+    shape = numpy.matmul(a, b).shape
+    kernel = template_kernel(fused("MatMul", [a, b], shape, {}, 0), parse_cpu(target))
+    assert kernel is not None
+    assert kernel.function is not None
+    assert "panels = T.alloc_buffer" in kernel.function.script()
+
+
+def test_a_gemm_copies_panels_of_a_transposed_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bound in ("COPIED_DEPTH", "COPIED_ELEMENTS", "COPIED_TILES"):
+        monkeypatch.setattr(matmul_nest, bound, 1)
+    a, b = random_array(1, (50, 40)), random_array(2, (297, 40))
+    group = fused(
+        "Gemm", [a, b], (50, 297), {"transA": 0, "transB": 1, "alpha": 1.0, "beta": 1.0}, 0
+    )
+    check(group, [a, b], expected(a.astype("float64") @ b.T, None), "cpu")
 
 
 @settings(max_examples=16, deadline=None)

@@ -1,8 +1,11 @@
 """Non-maximum suppression against onnxruntime."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from compiler.frontend.interpreter.suppression import non_maximum_suppression
 from tests.program.checks import check, compiled, model_of
 
 TEXT = """g (float[n, b, 4] boxes, float[n, c, b] scores, int64 limit, float overlap, float least)
@@ -40,3 +43,22 @@ def test_many_boxes_are_compared_in_blocks(limit: int, side: float):
         "least": np.array(0.0, "f4"),
     }
     check(compiled(text), model_of(text), inputs)
+
+
+def test_only_boxes_above_the_threshold_are_sorted(monkeypatch: pytest.MonkeyPatch):
+    generator = np.random.default_rng(3)
+    corners = generator.random((1, 500, 2), np.float32)
+    boxes = np.concatenate([corners, corners + np.float32(0.1)], 2)
+    scores = generator.random((1, 3, 500), np.float32)
+    sizes: list[int] = []
+    argsort = np.argsort
+
+    def counted(array: np.ndarray, **options: Any) -> np.ndarray:
+        sizes.append(array.size)
+        return argsort(array, **options)
+
+    monkeypatch.setattr(np, "argsort", counted)
+    limits = (np.array(limit) for limit in (20, np.float32(0.5), np.float32(0.9)))
+    (chosen,) = non_maximum_suppression(boxes, scores, *limits)
+    assert sizes == [int((row > np.float32(0.9)).sum()) for row in scores[0]]
+    assert (scores[tuple(chosen[:, :2].T)][np.arange(len(chosen)), chosen[:, 2]] > 0.9).all()

@@ -24,10 +24,10 @@ def non_maximum_suppression(
     widest = _scalar(overlap, 0.0)
     found: list[tuple[int, int, int]] = []
     for batch, rows in enumerate(boxes.astype(np.float32, copy=False)):
-        corners = _corners(rows, center_point_box)
+        sides = np.ascontiguousarray(_corners(rows, center_point_box).T)
         for label, row in enumerate(scores[batch]):
             order = _candidates(row, None if threshold is None else _scalar(threshold, 0.0))
-            kept = _kept(corners, order, int(most), float(widest))
+            kept = _kept(sides, order, int(most), float(widest))
             found += [(batch, label, int(box)) for box in kept]
     return (np.array(found, np.int64).reshape(-1, 3),)
 
@@ -47,16 +47,18 @@ def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:
 
 def _candidates(scores: np.ndarray, threshold: float | None) -> np.ndarray:
     """The boxes with scores above the threshold, the best first, equal ones in their order."""
-    order = np.argsort(-scores, kind="stable")
-    return order if threshold is None else order[scores[order] > np.float32(threshold)]
+    if threshold is None:
+        return np.argsort(-scores, kind="stable")
+    above = np.flatnonzero(scores > np.float32(threshold))
+    return above[np.argsort(-scores[above], kind="stable")]
 
 
-def _kept(corners: np.ndarray, order: np.ndarray, most: int, widest: float) -> list[int]:
+def _kept(sides: np.ndarray, order: np.ndarray, most: int, widest: float) -> list[int]:
     """The boxes, best first, that overlap no better one by more than the bound.
 
     A block of boxes is compared with those that are kept before, then its boxes with each other.
+    `sides` are the smaller and the larger coordinates of all boxes: float32[4, boxes].
     """
-    sides = np.ascontiguousarray(corners.T)
     sizes = (sides[2] - sides[0]) * (sides[3] - sides[1])
     kept: list[int] = []
     for first in range(0, order.size, BLOCK):

@@ -22,7 +22,10 @@ Contracted = tuple[tuple[int, ...], str]
 
 @rule("Einsum")
 def rewrite_einsum(call: Call) -> list[Value]:
-    """As several Einsums if these multiply less, in float32 for floats of 16 bits."""
+    """As several contractions if these multiply less, in float32 for floats of 16 bits.
+
+    A contraction of two operands is a MatMul, or a Mul if it has no sums, where one can be.
+    """
     values = call.operands
     shapes, dtype = [value.shape for value in values], call.data.dtype
     try:
@@ -31,18 +34,87 @@ def rewrite_einsum(call: Call) -> list[Value]:
     except (Mismatch, ShapeMismatch):
         return call.emit()  # which says what is wrong with it
     if not steps and dtype in OPERATORS["Einsum"].dtypes(0):
-        return call.emit()
+        terms, result = einsum_terms(call.attributes["equation"], [x.rank for x in values])
+        pair = _pair(call, values, terms, result)
+        return call.emit() if pair is None else [pair]
     values = [in_float32(call, value) for value in values]
     if not steps:
         return [in_type(call, call.emit([*values])[0], dtype)]
     for operands, equation in steps:
-        result = call.one("Einsum", *[values[i] for i in operands], equation=equation)
+        own = [values[i] for i in operands]
+        terms, _, kept = equation.partition("->")
+        result = _pair(call, own, terms.split(","), kept)
+        if result is None:
+            result = call.one("Einsum", *own, equation=equation)
         values = [*(v for i, v in enumerate(values) if i not in operands), result]
     return [in_type(call, values[0], dtype)]
 
 
+def _pair(call: Call, values: list[Value], terms: list[str], result: str) -> Value | None:
+    """Two operands as a MatMul or a Mul; None for other Einsums.
+
+    Einsum's kernel is as fast for a vector and matrices, and reads them as they are.
+    """
+    if len(values) != 2 or any(len(set(term)) < len(term) for term in terms):
+        return None
+    sizes = [dict(zip(term, x.shape, strict=True)) for term, x in zip(terms, values, strict=True)]
+    shared = [x for x in terms[0] if x in terms[1]]
+    summed = [x for x in shared if x not in result]
+    if set("".join(terms)) - set(result) - set(summed) or 0 in map(prod, (v.shape for v in values)):
+        return None
+    if not summed and values[0].dtype in OPERATORS["Mul"].dtypes(0):
+        return call.one(
+            "Mul", *(_aligned(call, x, term, result) for x, term in zip(values, terms, strict=True))
+        )
+    batch = [x for x in result if x in shared]
+    own = [[x for x in result if x in term and x not in shared] for term in terms]
+    unequal = any(sizes[0][x] != sizes[1][x] for x in summed)
+    if unequal or not all(own) or values[0].dtype not in OPERATORS["MatMul"].dtypes(0):
+        return None
+    left, right = (1, 0) if result[-1] in own[0] else (0, 1)
+    rows, columns, each = own[left], own[right], [[x] for x in batch]
+    # a known operand is reordered at compile time, so the other one's order is kept
+    summed.sort(key=terms[left if values[left].array is None else right].index)
+    # without a batch each letter of rows keeps its axis, as in a layer that exporters write
+    row_axes = [rows] if batch else [[x] for x in rows]
+    a = _grouped(call, values[left], terms[left], [*each, *row_axes, summed])
+    b = _grouped(call, values[right], terms[right], [*each, summed, columns])
+    letters = [*batch, *rows, *columns]
+    extents = [next((n[x] for n in sizes if x in n and n[x] != 1), 1) for x in letters]
+    multiplied = _in_shape(call, call.one("MatMul", a, b), extents)
+    return _ordered(call, multiplied, letters, result)
+
+
+def _in_shape(call: Call, value: Value, shape: Sequence[int]) -> Value:
+    """A value in a shape."""
+    return value if list(value.shape) == list(shape) else call.reshaped(value, shape)
+
+
+def _ordered(call: Call, value: Value, letters: Sequence[str], order: Sequence[str]) -> Value:
+    """A value with its axes in another order of their letters."""
+    perm = [letters.index(x) for x in order]
+    return value if perm == sorted(perm) else call.one("Transpose", value, perm=perm)
+
+
+def _grouped(call: Call, value: Value, term: str, groups: Sequence[Sequence[str]]) -> Value:
+    """A value with one axis for each group of its letters."""
+    size = dict(zip(term, value.shape, strict=True))
+    moved = _ordered(call, value, term, [x for group in groups for x in group])
+    return _in_shape(call, moved, [prod(size[x] for x in group) for group in groups])
+
+
+def _aligned(call: Call, value: Value, term: str, result: str) -> Value:
+    """A value with an axis for each letter of the result, of size 1 for those that are missing."""
+    size = dict(zip(term, value.shape, strict=True))
+    moved = _ordered(call, value, term, [x for x in result if x in term])
+    return _in_shape(call, moved, [size.get(x, 1) for x in result])
+
+
 def einsum_steps(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Contracted]:
-    """The Einsums that together compute one; none if they multiply no less than it does."""
+    """The Einsums that together compute one; none if they multiply no less than it does.
+
+    Each term of a sum is a multiplication less than the operands are.
+    """
     labels, result = einsum_terms(equation, [len(shape) for shape in shapes])
     names = dict(zip(dict.fromkeys("".join(labels)), ascii_letters, strict=False))
     if set(names) < set("".join(labels)):
@@ -56,7 +128,8 @@ def einsum_steps(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Contr
     steps = _summed_first(terms, result)
     steps += _two_by_two(terms, result, extents)
     total = sum(_multiplications(equation, extents) for _, equation in steps)
-    return steps if total < prod(extents.values()) else []
+    alone = max(1, len(shapes) - 1) * prod(extents.values())
+    return steps if total < alone else []
 
 
 def _multiplications(equation: str, extents: Mapping[str, int]) -> int:

@@ -10,6 +10,7 @@ from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_SUM, Kind
+from compiler.net.operators.einsum import einsum_terms
 from compiler.net.operators.indices import GATHERS, INDEXED
 from compiler.tensors.dtypes import FLOAT8
 
@@ -246,7 +247,21 @@ def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     small = growth.light(other, _FEW) and growth.only_for(other, v)
     free = growth.anchor_kind(other) is None
-    return growth.rules.contraction_prologue and edge.operand == 0 and free and small
+    first = growth.rules.contraction_prologue and edge.operand == 0
+    return free and small and (first or _is_read_once(growth, v, edge))
+
+
+def _is_read_once(growth: Growth, v: int, edge: Edge) -> bool:
+    """Whether an Einsum reads each element of an operand once, as a vector and matrices are.
+
+    Then the operand need not be written, for instance weights that a router gathers for a token.
+    """
+    op = growth.table.operations[v]
+    if not isinstance(op, OperatorOp) or op.type_name != "Einsum":
+        return False
+    terms, _ = einsum_terms(op["equation"], [len(shape_of(x.type)) for x in op.inputs])
+    own = terms[edge.operand]
+    return len(set(own)) == len(own) and set(own) == set("".join(terms))
 
 
 def _opaque(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:

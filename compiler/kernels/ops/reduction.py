@@ -24,10 +24,12 @@ from compiler.kernels.ops.reducers import (
     reduce_axes,
     sum_reducer,
 )
+from compiler.kernels.ops.top_k import sort_key
 from compiler.kernels.sizes import as_size, extent_constant
 from compiler.net.operators import OPERATORS, PARTIAL_RANGES, KnownTensor
 from compiler.net.spec import Use
 from compiler.tensors.arithmetic import maximum
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 def chosen_axes(context: Context) -> list[int]:
@@ -157,6 +159,8 @@ def lower_extreme_position(context: Context) -> te.Tensor:
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
     largest = context.operator.type == "ArgMax"
     last = bool(context.attribute("select_last_index"))
+    if ELEMENT_BYTES[context.info(0).dtype] <= 4:
+        return _packed_position(context, axis, largest, last)
     combine, identity = position_combiner(largest, last), position_identity(largest, last)
     dtype = wide(context.info(0).dtype)
     reducer = _pair_reducer(combine, identity(dtype))
@@ -170,6 +174,33 @@ def lower_extreme_position(context: Context) -> te.Tensor:
 
     position, _ = te.compute(kept, body, name="position")
     return finished(context, position, [axis], _same)
+
+
+def _packed_position(context: Context, axis: int, largest: bool, last: bool) -> te.Tensor:
+    """The least integer of a key above a position, which a loop of vectors finds.
+
+    The position counts from the end if the last of equals is wanted.
+    """
+    data, shape = context.tensor(0), context.info(0).shape
+    end, bits = extent_constant(shape[axis] - 1, "int64"), tirx.const(32, "int64")
+
+    def packed(*indices: Any) -> Scalar:
+        at, value = indices[axis].astype("int64"), data(*indices)
+        key = sort_key(value, "int32", largest).astype("int64")
+        if is_float(dtype_of(value)):
+            first, ignored = (
+                limit("int32").astype("int64") for limit in (tirx.min_value, tirx.max_value)
+            )
+            no_number = is_nan(cast(value, wide(dtype_of(value))))
+            key = tirx.Select(no_number, tirx.Select(at > 0, ignored, first), key)
+        return (key << bits) + (end - at if last else at)
+
+    def position(total: Scalar) -> Scalar:
+        at = total & tirx.const(2**32 - 1, "int64")
+        return end - at if last else at
+
+    total = reduce_axes(packed, shape, [axis], min_reducer, "position")
+    return finished(context, total, [axis], position)
 
 
 @lowering(PARTIAL_RANGES)

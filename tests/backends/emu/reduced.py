@@ -50,7 +50,8 @@ def cut(model: onnx.ModelProto, count: int) -> None:
     """Keep the first nodes; what later ones read of them, or nobody reads, are the outputs."""
     graph = model.graph
     inferred = onnx.shape_inference.infer_shapes(model)
-    types = {value.name: value for value in inferred.graph.value_info}
+    values = (*inferred.graph.value_info, *inferred.graph.output)
+    types = {value.name: value for value in values}
     kept = list(graph.node[:count])
     later = {name for node in graph.node[count:] for name in node.input}
     inside = {name for node in kept for name in node.input}

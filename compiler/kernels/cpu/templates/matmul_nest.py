@@ -11,7 +11,8 @@
           for each row, vector of columns: store(epilogue(scratch))
 
 A constant two-dimensional B is packed beforehand into panels [N / width, K, width] that stream
-through the cache; any other B is read as it is.
+through the cache; a large one of several panels is copied into them by launch 1; any other B is
+read as it is.
 """
 
 from collections.abc import Callable
@@ -55,6 +56,10 @@ from compiler.tensors.row_major import flatten_index, unflatten_index
 ROWS_AHEAD = range(4, 9)
 """The rows of a single tile of float32 during which the next panel is prefetched: with fewer,
 memory is busy anyway; with more, that gained on average nothing. Measured on an Emerald Rapids."""
+
+COPIED_DEPTH, COPIED_ELEMENTS, COPIED_TILES = 512, 1 << 18, 8
+"""Fewest lines and elements of a B, and fewest tiles of rows, for which its panels are copied: with
+fewer, that gained nothing. Measured on an Emerald Rapids."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ class MatmulNest:
 
     def _source(self, position: int, shape: tuple[int, ...], flip: bool) -> tuple[Var, list[Stmt]]:
         """Where an operand is, and the launch that puts it there; `flip` transposes it."""
+        if position and self.paneled:
+            return self._panels(shape)
         as_stored = position == 1 and (self.packed or self.narrow)
         around = self.around
         number = around.stored_number(1) if as_stored else around.read_number(position)
@@ -124,6 +131,58 @@ class MatmulNest:
         blocks = ceil_div(at_hint(rows), max(1, FILL_ELEMENTS // at_hint(columns)))
         fill = block_runs((blocks,), (rows,), lambda runs, _: runs[0].loop("row", row))
         return target, [tirx.AllocBuffer(target), fill]
+
+    @property
+    def paneled(self) -> bool:
+        """Whether the kernel writes a B that is not packed into panels.
+
+        A long panel whose lines are far apart is read slowly by each tile of rows: the next line is
+        not fetched ahead, and each is in another page.
+        """
+        problem = self.problem
+        if self.packed or self.narrow or not all(map(is_number, (*problem.left, *problem.right))):
+            return False
+        long = problem.depth >= COPIED_DEPTH and self.panels > 1
+        large = problem.depth * problem.columns >= COPIED_ELEMENTS
+        return long and large and problem.rows >= COPIED_TILES * self.tile.rows
+
+    def _panels(self, shape: tuple[int, ...]) -> tuple[Var, list[Stmt]]:
+        """A workspace with the panels of B, and the launch that writes them."""
+        units = prod(shape[:-2]) * self.panels
+        target = buffer("panels", units * self.problem.depth * self.width)
+        run = max(1, FILL_ELEMENTS // (at_hint(self.problem.depth) * self.width))
+        fill = block_runs(
+            (ceil_div(at_hint(units), run),),
+            (units,),
+            lambda runs, _: runs[0].loop("unit", lambda u: self._fill_panel(target, shape, u)),
+        )
+        return target, [tirx.AllocBuffer(target), fill]
+
+    def _fill_panel(self, target: Var, shape: tuple[int, ...], unit: Any) -> Stmt:
+        """Write a panel of B, with zeros after the last column, which vectors read."""
+        panel, depth, width = unit % self.panels, self.problem.depth, self.width
+        lead = row_index(unit // self.panels, shape[:-2])
+        whole, rest = divmod(self.problem.columns, width)
+
+        def element(k: Any, x: Any) -> Stmt:
+            column = panel * width + x
+            at = [column, k] if self.problem.transposed[1] else [k, column]
+            value = self.around.operand(1, [*lead, *at])
+            return tirx.BufferStore(target, value, [(unit * depth + k) * width + x])
+
+        def zero(k: Any, x: Any) -> Stmt:
+            none = tirx.const(0, "float32")
+            return tirx.BufferStore(target, none, [(unit * depth + k) * width + rest + x])
+
+        def line(k: Any) -> Stmt:
+            full = vector_loop(width, self.lanes, lambda x: element(k, x))
+            if not rest:
+                return full
+            part = vector_loop(rest, self.lanes, lambda x: element(k, x))
+            zeros = vector_loop(width - rest, self.lanes, lambda x: zero(k, x))
+            return tirx.IfThenElse(panel < whole, full, sequence([part, zeros]))
+
+        return loop_over("k", depth, line)
 
     def _multiply(self, left: Var, right: Var) -> Stmt:
         problem = self.problem
@@ -216,7 +275,7 @@ class MatmulNest:
     @property
     def _overlaps(self) -> bool:
         """Whether the last vector of a row of B begins before the end of the one before."""
-        return not self.packed
+        return not self.packed and not self.paneled
 
     def _batch_index(self, batch: Any) -> list[Any]:
         """The index of a matrix of the result."""
@@ -289,6 +348,8 @@ class MatmulNest:
 
     def _size(self, position: int) -> int:
         """Elements from one matrix of an operand to the next."""
+        if position and self.paneled:
+            return self.panels * self.problem.depth * self.width
         shape = self.problem.right if position else self.problem.left
         return shape[-1] * shape[-2]
 
@@ -299,8 +360,8 @@ class MatmulNest:
 
     def _line(self, matrix: Any, panel: Any, k: Any) -> Any:
         """Where a panel's columns of a line of B begin."""
-        if self.packed:
-            return (panel * self.problem.depth + k) * self.width
+        if self.packed or self.paneled:
+            return matrix + (panel * self.problem.depth + k) * self.width
         return matrix + k * self.problem.columns + panel * self.width
 
     def _store(self, value: Any, batch: list[Any], row: Any, column: Any) -> Stmt:

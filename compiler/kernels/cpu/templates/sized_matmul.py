@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
-from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.matmul_nest import MatmulNest, row_index
-from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
-from compiler.kernels.sizes import at_hint, expression, is_number
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.loops import (
     Body,
     buffer,
@@ -20,7 +17,7 @@ from compiler.kernels.tir.loops import (
     sequence,
     vector_loop,
 )
-from compiler.kernels.tir.runs import IndexRun, block_runs
+from compiler.kernels.tir.runs import IndexRun
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,6 @@ class SizedMatmulNest(MatmulNest):
     def paneled(self) -> bool:
         """Whether the kernel writes B into panels, as symbols decide the columns."""
         return not is_number(self.problem.columns)
-
-    @property
-    def _overlaps(self) -> bool:
-        return not self.packed and not self.paneled
 
     def _shared(self) -> list[Stmt]:
         mark = {"disable_lower_builtin": tirx.const(True, "bool")}
@@ -99,19 +92,6 @@ class SizedMatmulNest(MatmulNest):
             rest = run.loop("column", lambda column: one(column - start))
         return tirx.IfThenElse(panel < total // width, whole, rest)
 
-    def _source(self, position: int, shape: tuple[int, ...], flip: bool) -> tuple[Var, list[Stmt]]:
-        if position == 0 or not self.paneled:
-            return super()._source(position, shape, flip)
-        units = prod(shape[:-2]) * self.panels
-        target = buffer("panels", units * self.problem.depth * self.width)
-        run = max(1, FILL_ELEMENTS // (at_hint(self.problem.depth) * self.width))
-        fill = block_runs(
-            (ceil_div(at_hint(units), run),),
-            (units,),
-            lambda runs, _: runs[0].loop("unit", lambda u: self._fill_panel(target, shape, u)),
-        )
-        return target, [tirx.AllocBuffer(target), fill]
-
     def _fill_panel(self, target: Var, shape: tuple[int, ...], unit: Any) -> Stmt:
         """Write a panel of B, with zeros after the last column."""
         panel, depth, width = unit % self.panels, self.problem.depth, self.width
@@ -135,13 +115,3 @@ class SizedMatmulNest(MatmulNest):
             return sequence([first, loop_over("column", count, one)])
 
         return loop_over("k", depth, line)
-
-    def _size(self, position: int) -> int:
-        if position == 0 or not self.paneled:
-            return super()._size(position)
-        return self.panels * self.problem.depth * self.width
-
-    def _line(self, matrix: Any, panel: Any, k: Any) -> Any:
-        if not self.paneled:
-            return super()._line(matrix, panel, k)
-        return matrix + (panel * self.problem.depth + k) * self.width
