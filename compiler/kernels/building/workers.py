@@ -1,17 +1,18 @@
 """Building kernels in separate processes: TVM holds the interpreter's lock."""
 
+import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
+from types import ModuleType
 from typing import TYPE_CHECKING
 from warnings import simplefilter
 
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
-from compiler.kernels.lean_tvm import leave_out_unused
 from compiler.progress import kernel_progress
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.child_process import receive, send
@@ -20,6 +21,9 @@ from compiler.target.target import Target
 
 if TYPE_CHECKING:
     from compiler.kernels.building.module import KeptKernels
+
+UNUSED = ("tvm.relax", "tvm.s_tir.meta_schedule", "tvm.s_tir.dlight")
+"""Packages that TVM imports whenever it is imported, and does not use by itself."""
 
 
 class Worker:
@@ -120,7 +124,9 @@ def build_in_workers(
 
 def serve() -> None:
     """Answer build requests from standard input until it ends."""
-    leave_out_unused()
+    if "tvm" not in sys.modules:
+        for name in UNUSED:
+            sys.modules[name] = ModuleType(name)
     simplefilter("ignore")  # the process that asks warns of the cache
     from compiler.kernels.building.kernel import build_candidate, build_kernel, chosen_configs
 

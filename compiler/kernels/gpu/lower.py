@@ -137,7 +137,10 @@ def _check_reductions(function: PrimFunc) -> None:
             threads.append(statement.loop_var)
 
     def block(statement: Any) -> None:
-        if all(_is_partial(region.source) for region in statement.block.writes):
+        if all(
+            region.source.scope() == "local" and region.source.name.startswith(PARTIAL)
+            for region in statement.block.writes
+        ):
             return
         for axis, value in zip(statement.block.iter_vars, statement.iter_values, strict=True):
             used = tirx.analysis.undefined_vars(value)
@@ -149,11 +152,6 @@ def _check_reductions(function: PrimFunc) -> None:
     tvm_ffi.structural_walk(function.body, visitors, order="pre")
     if races:
         raise KernelError(f"threads would race in the reduction {races[0]}")
-
-
-def _is_partial(buffer: Any) -> bool:
-    """Whether a buffer holds what one thread has reduced, or the threads together."""
-    return buffer.scope() == "local" and buffer.name.startswith(PARTIAL)
 
 
 def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:

@@ -110,22 +110,7 @@ def lower_average_pool(context: Context) -> te.Tensor:
     dtype = wide(context.output.dtype)
     zero = tirx.const(0, context.info(0).dtype)
     total = _pooled(context, context.tensor(0), window, zero, lambda x: x, sum_reducer, dtype)
-    counts = _window_counts(context, window)
-
-    def body(n: Any, c: Any, *place: Any) -> Scalar:
-        share = 1.0
-        for count, position in zip(counts, place, strict=True):
-            if (count == count[0]).all():
-                share = share / float(count[0])
-            else:
-                share = share * table_element((1.0 / count).astype("float32"), position, dtype)
-        return cast(total(n, c, *place) * share, context.output.dtype)
-
-    return te.compute(context.output.shape, body, name="average")
-
-
-def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
-    """For each spatial axis, how many elements count in the window at each position."""
+    # For each spatial axis, how many elements count in the window at each position.
     counts: list[numpy.ndarray] = []
     include = context.attribute("count_include_pad")
     pads = context.attribute("pads")
@@ -142,7 +127,17 @@ def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
             for bound in (low, high)
         )
         counts.append(numpy.maximum(1, up_to - before))
-    return counts
+
+    def body(n: Any, c: Any, *place: Any) -> Scalar:
+        share = 1.0
+        for count, position in zip(counts, place, strict=True):
+            if (count == count[0]).all():
+                share = share / float(count[0])
+            else:
+                share = share * table_element((1.0 / count).astype("float32"), position, dtype)
+        return cast(total(n, c, *place) * share, context.output.dtype)
+
+    return te.compute(context.output.shape, body, name="average")
 
 
 def _root(x: Scalar, order: int, dtype: str) -> Scalar:

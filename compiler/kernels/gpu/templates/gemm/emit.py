@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
+from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.gemm.config import (
     TABLE_DEPTH,
@@ -15,7 +15,7 @@ from compiler.kernels.gpu.templates.gemm.config import (
     staged_bytes,
 )
 from compiler.kernels.gpu.templates.gemm.mfma import WAVE
-from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
+from compiler.kernels.gpu.templates.gemm.problem import Form, Problem
 from compiler.kernels.gpu.templates.gemm.store import (
     block_methods,
     element_methods,
@@ -100,7 +100,7 @@ def tiled_kernel(
     """The kernel of a problem with one tile shape."""
     block, vector = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
     store = store_function(group, anchor, target, block, vector > 0)
-    block, vector = (block, vector) if store.by_block else (0, 0)
+    block, vector = (block, vector) if Part.ELEMENT in store.parts else (0, 0)
     problem = replace(problem, block=block, vector=vector)
     problem = _with_prefetched(problem, store, group, tile, target)
     return Emitter(group, anchor, problem, store, target).tiles(tile, mainloop)
@@ -162,17 +162,14 @@ class Emitter:
         shared = shared_bytes(problem, tile, self.target)
         first = Launch(f"{self.group.name}_0", mainloop.reads, grid, (tile.threads, 1, 1), shared)
         if tile.launches(self.target) == 1:
-            return self._in_one_launch(tile, mainloop, first)
+            call = f"{mainloop.function}({mainloop.passed}, {self._store_object()});"
+            cluster = tile.split_k if tile.has_cluster(self.target) else 1
+            bounds = mainloop.bounds(tile.threads)
+            kernel = self._kernel(first.symbol, bounds, mainloop.parameters, call, cluster)
+            text = self._text(mainloop.headers, tile, mainloop.text + kernel)
+            first = replace(first, args=(*first.args, *self.store.arguments))
+            return self._result(text, (first,), ())
         return self._in_two_launches(tile, mainloop, first)
-
-    def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
-        call = f"{mainloop.function}({mainloop.passed}, {self._store_object()});"
-        cluster = tile.split_k if tile.has_cluster(self.target) else 1
-        bounds = mainloop.bounds(tile.threads)
-        kernel = self._kernel(launch.symbol, bounds, mainloop.parameters, call, cluster)
-        text = self._text(mainloop.headers, tile, mainloop.text + kernel)
-        launch = replace(launch, args=(*launch.args, *self.store.arguments))
-        return self._result(text, (launch,), ())
 
     def _in_two_launches(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         """The second launch adds the split-K slices, which the first one writes to a workspace."""
@@ -233,12 +230,17 @@ class Emitter:
         )
 
     def _text(self, templates: tuple[str, ...], tile: Tile, kernels: str) -> str:
+        # The struct that passes results to the store function, as elements or as vectors.
+        fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
+        body = [] if self.problem.block else element_methods(self.store, self.problem)
+        if self.problem.width:
+            body += block_methods(self.store, self.problem, self.group)
         parts = [
             header("instructions"),
             *map(header, templates),
             self.store.text,
             self._constants(tile),
-            self._store_struct(),
+            "\n".join(["struct Store {", *fields, *body, "};", ""]),
         ]
         parts += [self._overlap(tile)] if tile.overlaps else []
         return "\n".join([*parts, kernels])
@@ -259,20 +261,31 @@ class Emitter:
         single = problem.form is Form.LINES and not problem.contiguous
         return (problem.right,) if single or problem.form is Form.BLOCKS else ()
 
-    def _store_struct(self) -> str:
-        """The struct that passes results to the store function, as elements or as vectors."""
-        fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
-        body = [] if self.problem.block else element_methods(self.store, self.problem)
-        if self.problem.width:
-            body += block_methods(self.store, self.problem, self.group)
-        return "\n".join(["struct Store {", *fields, *body, "};", ""])
-
     def _constants(self, tile: Tile) -> str:
         scalars = self._sizes() | self._layout() | self._tile(tile)
         element = {1: "uint8_t", 2: "uint16_t", 4: "float"}[self.problem.element_bytes]
         lines = [f"  using Element = {element};"]
         lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
-        lines += [*_triples(self.problem.gather), *_offsets(self.problem)]
+        triples = {
+            "SOURCE": self.problem.gather.source,
+            "RESULT": self.problem.gather.result,
+            "WINDOW": self.problem.gather.window,
+            "STRIDES": self.problem.gather.strides,
+            "PADS": self.problem.gather.pads,
+            "DILATIONS": self.problem.gather.dilations,
+        }
+        offsets = {"a_offset": self.problem.a_offset, "b_offset": self.problem.b_offset}
+        lines += [
+            *[
+                f"  __device__ static constexpr int {name}(int axis)"
+                f" {{ return axis == 0 ? {a} : axis == 1 ? {b} : {c}; }}"
+                for name, (a, b, c) in triples.items()
+            ],
+            *[
+                f"  __device__ static __forceinline__ int64_t {name}(int z) {{ return {offset}; }}"
+                for name, offset in offsets.items()
+            ],
+        ]
         return "\n".join(["struct Problem {", *lines, "};", ""])
 
     def _sizes(self) -> dict[str, int]:
@@ -327,27 +340,3 @@ class Emitter:
             "SPLITS": tile.split_k,
             "CLUSTER": int(tile.has_cluster(self.target)),
         }
-
-
-def _triples(gather: Gather) -> list[str]:
-    triples = {
-        "SOURCE": gather.source,
-        "RESULT": gather.result,
-        "WINDOW": gather.window,
-        "STRIDES": gather.strides,
-        "PADS": gather.pads,
-        "DILATIONS": gather.dilations,
-    }
-    return [
-        f"  __device__ static constexpr int {name}(int axis)"
-        f" {{ return axis == 0 ? {a} : axis == 1 ? {b} : {c}; }}"
-        for name, (a, b, c) in triples.items()
-    ]
-
-
-def _offsets(problem: Problem) -> list[str]:
-    offsets = {"a_offset": problem.a_offset, "b_offset": problem.b_offset}
-    return [
-        f"  __device__ static __forceinline__ int64_t {name}(int z) {{ return {offset}; }}"
-        for name, offset in offsets.items()
-    ]
