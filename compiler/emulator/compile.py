@@ -85,7 +85,14 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     text = f'#include "{EMULATED_HEADER}"\n{source}\n{names}'
     inputs = (version(), _headers_hash(), _how_kernels_are_compiled(), text)
     kernel = compiled_once(lambda: _shared_object(text), (_shared_object, _compile), *inputs)
-    return _archive(kernel, engine())
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        archive.comment = version().encode()
+        for name, data in ((KERNEL, kernel), (ENGINE, engine())):
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return content.getvalue()
 
 
 def _shared_object(text: str) -> bytes:
@@ -93,7 +100,10 @@ def _shared_object(text: str) -> bytes:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
         path.write_text(text, encoding="utf-8")
         command = [
-            *(KERNELS_OPTIMISED, *_includes(*_header_folders())),
+            *(
+                KERNELS_OPTIMISED,
+                *_includes(*sorted({path.parent for path in KERNELS.rglob("*.cuh")})),
+            ),
             *("-o", str(built), str(path)),
         ]
         prepared = prepared_header()
@@ -155,22 +165,6 @@ def _build_header() -> bytes:
         header = str(HERE / "include" / EMULATED_HEADER)
         _compile([KERNELS_OPTIMISED, *_includes(), "-x", "c++-header", header, "-o", str(built)])
         return built.read_bytes()
-
-
-def _header_folders() -> list[Path]:
-    """Every folder that holds a header of kernels."""
-    return sorted({path.parent for path in KERNELS.rglob("*.cuh")})
-
-
-def _archive(kernel: bytes, engine: bytes) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        archive.comment = version().encode()
-        for name, data in ((KERNEL, kernel), (ENGINE, engine)):
-            entry = zipfile.ZipInfo(name)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
-    return content.getvalue()
 
 
 def unpack(code: bytes) -> tuple[bytes, bytes] | None:

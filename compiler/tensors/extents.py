@@ -335,7 +335,14 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
     if not isinstance(denominator, Expression):
         if denominator < 0:
             return _quotient(_multiplied(numerator, -1), -denominator)
-        whole, rest = _short_division(numerator, denominator)
+        # Polynomials with numerator = quotient * denominator + rest. Coefficients of the rest
+        # keep their sign, for narrow bounds; its constant is at least 0.
+        quotient: dict[Monomial, int] = {}
+        for monomial, factor in terms_of(numerator):
+            rounded = abs(factor) // denominator * (-1 if factor < 0 else 1)
+            quotient[monomial] = rounded if monomial else factor // denominator
+        whole = _expression(quotient)
+        rest = _sum((numerator, _multiplied(whole, -denominator)))
     else:
         if denominator <= 0:
             raise ZeroDivisionError(f"{numerator} // ({denominator})")
@@ -359,19 +366,6 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
         up = _quotient(_sum((_multiplied(rest, -1), denominator, -1)), denominator)
         return _sum((whole, _multiplied(up, -1)))
     return _sum((whole, _expression({(Quotient(rest, denominator),): 1})))
-
-
-def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent]:
-    """Polynomials with numerator = quotient * denominator + rest.
-
-    Coefficients of the rest keep their sign, for narrow bounds; its constant is at least 0.
-    """
-    quotient: dict[Monomial, int] = {}
-    for monomial, factor in terms_of(numerator):
-        rounded = abs(factor) // denominator * (-1 if factor < 0 else 1)
-        quotient[monomial] = rounded if monomial else factor // denominator
-    whole = _expression(quotient)
-    return whole, _sum((numerator, _multiplied(whole, -denominator)))
 
 
 def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, Extent]:
