@@ -24,7 +24,13 @@ def non_maximum_suppression(
     widest = _scalar(overlap, 0.0)
     found: list[tuple[int, int, int]] = []
     for batch, rows in enumerate(boxes.astype(np.float32, copy=False)):
-        corners = _corners(rows, center_point_box)
+        # Boxes as rows of smaller and larger coordinates: float32[boxes, 4].
+        if center_point_box:
+            middle, half = rows[:, :2], rows[:, 2:] / np.float32(2)
+            corners = np.concatenate([middle - half, middle + half], 1)
+        else:
+            first, second = rows[:, :2], rows[:, 2:]
+            corners = np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
         for label, row in enumerate(scores[batch]):
             order = _candidates(row, None if threshold is None else _scalar(threshold, 0.0))
             kept = _kept(corners, order, int(most), float(widest))
@@ -34,15 +40,6 @@ def non_maximum_suppression(
 
 def _scalar(array: np.ndarray | None, default: float) -> float:
     return default if array is None or not array.size else array.reshape(-1)[0].item()
-
-
-def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:
-    """Boxes as rows of smaller and larger coordinates: float32[boxes, 4]."""
-    if centred:
-        middle, half = boxes[:, :2], boxes[:, 2:] / np.float32(2)
-        return np.concatenate([middle - half, middle + half], 1)
-    first, second = boxes[:, :2], boxes[:, 2:]
-    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
 
 
 def _candidates(scores: np.ndarray, threshold: float | None) -> np.ndarray:

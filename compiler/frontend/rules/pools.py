@@ -32,7 +32,10 @@ def rewrite_pool(call: Call) -> list[Value]:
         given = {"kernel_shape": list(call.attributes["kernel_shape"]), **explicit_window(call)}
         pooled = _explicit(call, given, _counts(call, given))
     if column_major and len(pooled) > 1 and call.used[1] and len(shape) > 3:
-        pooled[1] = _column_major(call, pooled[1], shape)
+        rest, places = _places(call, pooled[1], shape[2:])
+        for size, place in zip(reversed(shape[2:]), reversed(places), strict=True):
+            rest = call.one("Add", _with(call, "Mul", rest, size), place)
+        pooled[1] = rest
     return pooled
 
 
@@ -46,7 +49,10 @@ def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
     """A pool of as many windows, without the taps that none of them needs."""
     image = call.data.shape[2:]
     window = _cropped(image, counts, given)
-    if _is_global(call, counts, window):
+    whole = window["kernel_shape"] == [*call.data.shape[2:]] and not any(window["pads"])
+    adjacent = all(d == 1 for d in window["dilations"])
+    single = all(count == 1 for count in counts)
+    if whole and adjacent and single and call.data.dtype in FLOATS and not any(call.used[1:]):
         pooled = [_global(call)]
     elif window is given:
         return call.emit(None, **given)
@@ -80,7 +86,13 @@ def _by_onnxruntime(call: Call) -> list[Value]:
         raise Unsupported("its windows have no kernel", call.onnxruntime[0].remedy)
     pooled = _explicit(call, given, counts)
     if call["count_include_pad"]:
-        pooled = [call.one("Mul", pooled[0], call.scalar(_share(axes, parts)))]
+        # The elements of the only windows in the image, of those in the image or its padding.
+        shares = [
+            len(part) / len(range(0, axis.image + axis.before + axis.after, axis.dilation))
+            for axis, (part, _) in zip(axes, parts, strict=True)
+            if axis.room < 0
+        ]
+        pooled = [call.one("Mul", pooled[0], call.scalar(float(np.prod(shares))))]
     if len(pooled) > 1 and call.data.shape != shape:
         pooled[1] = _indices_in(call, pooled[1], shape, [part for part, _ in parts])
     return pooled
@@ -105,30 +117,12 @@ def _on_part(call: Call, axis: PoolAxis) -> tuple[range, PoolAxis]:
     )
 
 
-def _share(axes: Sequence[PoolAxis], parts: Sequence[tuple[range, PoolAxis]]) -> float:
-    """The elements of the only windows in the image, of those in the image or its padding."""
-    shares = [
-        len(part) / len(range(0, axis.image + axis.before + axis.after, axis.dilation))
-        for axis, (part, _) in zip(axes, parts, strict=True)
-        if axis.room < 0
-    ]
-    return float(np.prod(shares))
-
-
 def _indices_in(call: Call, indices: Value, shape: Sequence[int], parts: Sequence[range]) -> Value:
     """Indices in the parts of an image as those in the whole one."""
     rest, places = _places(call, indices, [len(part) for part in parts])
     for size, part, place in zip(shape[2:], parts, places, strict=True):
         whole = _with(call, "Add", _with(call, "Mul", place, part.step), part.start)
         rest = call.one("Add", _with(call, "Mul", rest, size), whole)
-    return rest
-
-
-def _column_major(call: Call, indices: Value, shape: Sequence[int]) -> Value:
-    """Indices in images whose first axis is the densest."""
-    rest, places = _places(call, indices, shape[2:])
-    for size, place in zip(reversed(shape[2:]), reversed(places), strict=True):
-        rest = call.one("Add", _with(call, "Mul", rest, size), place)
     return rest
 
 
@@ -162,14 +156,6 @@ def _cropped(image: Sequence[int], counts: Sequence[int], given: Window) -> Wind
     fit(window, kept, tuple(kernel))
     sizes = zip(window["pads"], window["kernel_shape"] * 2, strict=True)
     return window if all(pad < size for pad, size in sizes) else given
-
-
-def _is_global(call: Call, counts: Sequence[int], window: Window) -> bool:
-    """Whether the only window is the image, and there is a global pool for what is wanted."""
-    whole = window["kernel_shape"] == [*call.data.shape[2:]] and not any(window["pads"])
-    adjacent = all(d == 1 for d in window["dilations"])
-    single = all(count == 1 for count in counts)
-    return whole and adjacent and single and call.data.dtype in FLOATS and not any(call.used[1:])
 
 
 def _global(call: Call) -> Value:

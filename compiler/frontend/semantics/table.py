@@ -107,7 +107,12 @@ def _interpolates(use: ModelNode) -> bool:
 
 
 def _rounded_integers(use: ModelNode) -> bool:
-    return _interpolated_integers(use) or _filled_with_a_fraction(use)
+    linear = use["mode"] in ("linear", "bilinear")
+    # with antialias, and with the channels last, onnxruntime rounds in fixed point
+    plain = not use["antialias"] and not _has_channels_last(use)
+    return (
+        linear and plain and use.data.dtype in _WHOLE and not _is_copied(use)
+    ) or _filled_with_a_fraction(use)
 
 
 def _filled_with_a_fraction(use: ModelNode) -> bool:
@@ -115,13 +120,6 @@ def _filled_with_a_fraction(use: ModelNode) -> bool:
     fill = float(use["extrapolation_value"] or 0) if use.op_type == "Resize" else 0.0
     nearest = crops and use["mode"] == "nearest" and use.data.dtype in _WHOLE
     return nearest and isfinite(fill) and not fill.is_integer() and not _is_copied(use)
-
-
-def _interpolated_integers(use: ModelNode) -> bool:
-    linear = use["mode"] in ("linear", "bilinear")
-    # with antialias, and with the channels last, onnxruntime rounds in fixed point
-    plain = not use["antialias"] and not _has_channels_last(use)
-    return linear and plain and use.data.dtype in _WHOLE and not _is_copied(use)
 
 
 def _is_copied(use: ModelNode) -> bool:
