@@ -209,7 +209,13 @@ class SegmentCompiler:
 
     def _log_alone(self, what: str, reason: Exception) -> None:
         """Say that a segment is compiled for each size alone, or for some, and why."""
-        _LOG.warning("%s is compiled for each size alone: %s", what, _first_line(reason))
+        kind = "" if isinstance(reason, Undecided | FlowloomError) else f"{type(reason).__name__}: "
+        line = f"{kind}{reason}".splitlines()[0]
+        _LOG.warning(
+            "%s is compiled for each size alone: %s",
+            what,
+            line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}...",
+        )
         _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
 
     def _compiled_for_all(
@@ -233,7 +239,9 @@ class SegmentCompiler:
                 if symbols := assumptions.merged() or assumptions.narrowed():
                     axes = with_symbols(axes, symbols)  # kernels are chosen by bounds, too
                     continue
-                built = build_symbolic(folding.graph, self._symbolic_settings(request))
+                dump = self.settings.dump_ir
+                folder = None if dump is None else Path(dump) / f"{request.source.name}-sizes"
+                built = build_symbolic(folding.graph, replace(self.settings, dump_ir=folder))
             if pinned := assumptions.pinned():
                 raise Undecided(f"{', '.join(pinned)} is taken as a number")
             built = replace(built, weights=self._weights.shared(built.weights))
@@ -247,12 +255,6 @@ class SegmentCompiler:
             )
             return SymbolicSegment(axes, assumptions, folding.outputs, built, self.options)
         return None
-
-    def _symbolic_settings(self, request: SegmentRequest) -> Settings:
-        """The settings of a build for all sizes, whose IR is dumped to a folder of its segment."""
-        dump = self.settings.dump_ir
-        folder = None if dump is None else Path(dump) / f"{request.source.name}-sizes"
-        return replace(self.settings, dump_ir=folder)
 
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
@@ -419,13 +421,6 @@ class SegmentCompiler:
             bucket.pool.close()
         if self._resident is not None:
             self._resident.release()
-
-
-def _first_line(error: Exception) -> str:
-    """The beginning of an error's text, with its type unless that is one of ours."""
-    kind = "" if isinstance(error, Undecided | FlowloomError) else f"{type(error).__name__}: "
-    line = f"{kind}{error}".splitlines()[0]
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 def _split(
