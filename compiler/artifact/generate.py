@@ -29,6 +29,9 @@ from compiler.schedule.tasks import Schedule
 from compiler.support.caches import read_regular
 from compiler.target.target import parse_target
 
+# Who owns which files of a project: files.sha256 lists those that export wrote, with their hashes.
+#
+# All others are the user's, such as a build folder; a new export keeps them.
 LIST = "files.sha256"
 """As `sha256sum --check` reads it."""
 

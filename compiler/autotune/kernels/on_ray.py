@@ -34,6 +34,7 @@ from compiler.kernels.database import DATABASE_VARIABLE, user_file
 from compiler.progress import Announcement, PartEnded, PartsBegan, StepEnded, notify
 from compiler.target.target import parse_gpu
 
+# Ray is an extra, imported only here.
 INSTALL = "install the same version on every node with pip install 'flowloom[cuda,ray]'"
 """The remedy for nodes where something is missing."""
 
@@ -259,7 +260,7 @@ def ray_machines(
     """The machines of a Ray cluster at an address, while the block lasts.
 
     `jobs` compile for each GPU: 0 for as many as a node has cores for it. Raises what
-    `ray_cluster.connected` does, and ClusterError without a GPU.
+    `connected` does, and ClusterError without a GPU.
     """
     with connected(address) as cluster:
         counts = f"CPUs: {cluster.count('CPU')}, GPUs: {cluster.count('GPU')}"

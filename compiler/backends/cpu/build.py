@@ -16,6 +16,7 @@ from compiler.support.native_code import LinkedCode, llvm, object_code, target_m
 from compiler.target.cpus import host_instruction_set
 from compiler.verify.seals import unsealed_code
 
+# The symbols of a relocatable object file (ELF, 64 bits, little-endian).
 _HEADER = Struct("<16s2HI3QI6H")
 _SECTION = Struct("<2I4Q2I2Q")
 _SYMBOL = Struct("<I2BH2Q")

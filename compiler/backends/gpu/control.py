@@ -15,6 +15,11 @@ from compiler.schedule.control import BodyPlace, ControlBuffers, control_buffers
 from compiler.schedule.kernels import Launch
 from compiler.schedule.tasks import Control, ControlForm, ControlKind, Schedule, Task, View
 
+# If and Loop tasks as tables for a GPU, before a device is touched.
+#
+# A pointer to each tensor of a body is in a slot. The kernels of `control.cuh` set it by the slots
+# of the task's tensors; the rows of their tables have the columns of the structures there. Kernels
+# of bodies read slots, except where all that they touch stays at one address.
 FIXED_KINDS = ("weight", "arena")
 """The kinds of allocations that are at one address as long as an executor lives."""
 

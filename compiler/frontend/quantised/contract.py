@@ -23,6 +23,11 @@ from compiler.frontend.rules.quantised import (
 )
 from compiler.net.operators import OPERATORS
 
+# Division of scaled sums by the scale of what they are quantised to, without a division.
+#
+# `(sums * s + b) / y` is `sums * (s / y) + b / y`, which differs from it by rounding only: it is
+# what onnxruntime's quantised convolutions compute. Of exact numbers, as dequantised integers are,
+# the quotient stays one: halves would be rounded otherwise than by ONNX's formula.
 LONGEST_CHAIN = 8
 """The most operators between a quantisation and the sums that its scale divides."""
 

@@ -24,6 +24,10 @@ from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KIND
 from compiler.tensors.contraction import Contraction
 
 
+# Quantised numbers that are floats again for all who read them: rounded, never stored as bytes.
+#
+# `Dequantize(Quantize(x))` rounds x, in the epilogue of the kernel that computes x. Stored as bytes
+# the numbers would need a further kernel that widens them for a contraction of floats.
 def keep_floats(graph: Graph) -> None:
     """Compute with rounded floats what was quantised and dequantised again.
 
@@ -106,6 +110,10 @@ class _Rounding(Walk):
         return self._numbers[key]
 
 
+# Contractions of bytes in wider types, for targets without kernels for them.
+#
+# Floats hold two bytes multiplied exactly; sums in float32 are exact up to 2^24. Longer sums of a
+# MatMul are rounded where all that follows is their conversion to floats, to be scaled.
 LARGEST_EXACT_FLOAT = 1 << 24
 """The integers up to which float32 has all."""
 

@@ -22,6 +22,9 @@ from compiler.target.target import Target
 if TYPE_CHECKING:
     from compiler.kernels.building.module import KeptKernels
 
+# Lets a process of ours import TVM without the parts of it that no kernel here is made with.
+#
+# They take half of the time. In a user's process TVM stays whole: the user may use it, too.
 UNUSED = ("tvm.relax", "tvm.s_tir.meta_schedule", "tvm.s_tir.dlight")
 """Packages that TVM imports whenever it is imported, and does not use by itself."""
 

@@ -7,6 +7,7 @@ from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.rewrite.matching import Site
 from compiler.rewrite.patterns import Apply, Pattern
 
+# The minimum cut of a flow network, by Dinic's algorithm.
 INFINITE = 1 << 40
 """The capacity of an edge that no minimum cut holds."""
 

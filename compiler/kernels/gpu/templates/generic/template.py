@@ -15,6 +15,12 @@ from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
+# Reductions of bytes by integers of 32 bits.
+#
+# Threads share a reduction by shuffles, but TVM has none for elements of 8 bits. It reduces these
+# in shared memory, and for the last 32 of them nothing waits between a lane's store and the load of
+# another one: it takes for granted that the lanes of a warp go in step, which they need not do
+# since Volta (CUDA C++ Programming Guide, independent thread scheduling).
 NARROW_ELEMENTS = ("bool", "int8", "uint8")
 REDUCED_AS = "int32"
 

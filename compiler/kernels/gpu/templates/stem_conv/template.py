@@ -31,6 +31,7 @@ from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
+# The estimated time of a stem convolution, fitted on an H200.
 START_US, BLOCK_US, COPY_US = 1.2, 0.5, 0.6
 """Launching and ending a kernel, and a block, and the latency of the copies before the MMAs."""
 
