@@ -371,7 +371,7 @@ def test_without_onnxruntime_the_other_reference_is_named(
         raise Refusal("no such operator")
 
     monkeypatch.setattr("compiler.tools.bisect.search.run_onnxruntime", refuse)
-    monkeypatch.setattr("compiler.tools.bisect.extract.run_onnxruntime", refuse)
+    monkeypatch.setattr("compiler.tools.bisect.reduce.run_onnxruntime", refuse)
     assert main(["bisect", str(model)]) == 1
     assert "compare with --reference interpreter" in capsys.readouterr().err
     (tmp_path / "own.py").write_text(OWN_PASS)

@@ -35,7 +35,7 @@ DEFERRED = {
     "__init__.py": "speed: `load` needs no compiler",
     "artifact/module.py": "a loaded module runs without xDSL, which its prediction needs",
     "autotune/kernels/kernel_tuner.py": "speed: TVM, only where kernels are measured",
-    "autotune/substitution/attentions.py": "speed: TVM, only where a graph has an attention",
+    "autotune/substitution/costs.py": "speed: TVM, only where a graph has an attention",
     "autotune/substitution/kernels.py": "speed: TVM, only where the cache has not the kernel",
     "driver/build.py": "speed: TVM, only where a GPU's kernels are dumped",
     "interfaces/torch/entry.py": "PyTorch is an extra",

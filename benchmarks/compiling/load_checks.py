@@ -26,9 +26,8 @@ from compiler.artifact.manifest import trust_all
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 from compiler.tools.models import named_model
-from compiler.verify.certificate import Certificate
+from compiler.verify.certificate import Certificate, check_operands
 from compiler.verify.happens_before import check_schedule
-from compiler.verify.kernel_operands import check_operands
 
 Certify = Callable[[Schedule, Mapping[str, KernelSpec]], Certificate]
 

@@ -7,15 +7,15 @@ of the schedule and its kernels, the weights, the library and the manifest's own
 kernel's seal is in its code (`compiler.verify.seals`).
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from compiler.artifact.choice_json import choice_from_json, choice_to_json, tuning_from_json
-from compiler.artifact.kernels_json import kernel_files, read_kernels
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
     KERNELS_FILE,
@@ -42,13 +42,93 @@ from compiler.errors import (
     ShapeError,
 )
 from compiler.schedule.choices import Choice, TuningRecord
-from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import WAYS
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
-from compiler.verify.seals import check_library
+from compiler.verify.seals import check_library, kernel_table
+
+SUFFIXES = {
+    "object": ("o", ""),
+    "cuda": ("cubin", "cu"),
+    "hip": ("o", "hip"),
+    "emu": ("zip", "cu"),
+}
+"""File name endings of kernels' code and of its source (none on the CPU), by language."""
+
+
+@dataclass(frozen=True)
+class KernelEntry:
+    """A kernel without its code and source, and the files that hold them (no source: empty)."""
+
+    kernel: KernelSpec
+    code: str
+    source: str
+
+
+def _entry(value: object, path: str) -> KernelEntry:
+    entry = read.as_object(value, path)
+    language = read.checked_one_of(entry.get("language"), SUFFIXES, f"{path}.language")
+    spec = KernelSpec(
+        name=read.string(entry, "name", path),
+        language=cast(Literal["object", "cuda", "hip", "emu"], language),
+        code=b"",
+        launches=read.checked_sequence(entry, "launches", path, _launch),
+        packings=read.checked_sequence(entry, "packings", path, read.text),
+        workspaces=read.checked_sequence(entry, "workspaces", path, read.natural),
+        flops=read.natural(entry.get("flops"), f"{path}.flops"),
+        traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{path}.traffic_bytes"),
+        serial_ns=read.natural(entry.get("serial_ns", 0), f"{path}.serial_ns"),
+        estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{path}.estimated_ns"),
+        reads=read.checked_sequence(entry, "reads", path, _operand),
+        writes=read.checked_sequence(entry, "writes", path, _operand),
+        footprint=_footprint(entry.get("footprint"), f"{path}.footprint"),
+    )
+    return KernelEntry(spec, read.string(entry, "code", path), read.string(entry, "source", path))
+
+
+def _operand(value: object, path: str) -> Operand:
+    entry = read.as_object(value, path)
+    shape = read.checked_sequence(entry, "shape", path, read.natural)
+    return Operand(read.dtype(entry.get("dtype"), f"{path}.dtype"), shape)
+
+
+def _footprint(value: object, path: str) -> Footprint:
+    entry = read.as_object(value, path)
+    return Footprint(
+        read_launches=read.checked_sequence(entry, "read_launches", path, read.text),
+        accesses=read.natural(entry.get("accesses"), f"{path}.accesses"),
+        by_solver=read.natural(entry.get("by_solver"), f"{path}.by_solver"),
+        by_enumeration=read.natural(entry.get("by_enumeration"), f"{path}.by_enumeration"),
+        undecided=read.checked_sequence(entry, "undecided", path, read.text),
+    )
+
+
+def _launch(value: object, path: str) -> Launch:
+    entry = read.as_object(value, path)
+    return Launch(
+        symbol=read.string(entry, "symbol", path),
+        args=read.checked_sequence(entry, "args", path, read.natural),
+        grid=_triple(entry, "grid", path),
+        block=_triple(entry, "block", path),
+        shared_bytes=read.natural(entry.get("shared_bytes"), f"{path}.shared_bytes"),
+        registers=read.natural(entry.get("registers"), f"{path}.registers"),
+        static_shared_bytes=read.natural(
+            entry.get("static_shared_bytes"), f"{path}.static_shared_bytes"
+        ),
+        programmatic=read.boolean(entry.get("programmatic"), f"{path}.programmatic"),
+        indirect=read.string(entry, "indirect", path),
+    )
+
+
+def _triple(entry: dict[str, object], key: str, path: str) -> tuple[int, int, int]:
+    numbers = read.checked_sequence(entry, key, path, read.natural)
+    if len(numbers) != 3:
+        raise ArtifactError(f"{path}.{key} does not have three numbers")
+    return numbers
+
 
 MANIFEST = ARTIFACT_MANIFEST.file
 
@@ -93,8 +173,17 @@ def save(artifact: Artifact, directory: str | os.PathLike[str], *, durable: bool
 def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:
     certificate = certified(artifact.schedule, artifact.kernels, artifact.certificate)
     (directory / "kernels").mkdir()
-    table, codes = kernel_files(artifact.kernels)
-    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: table}
+    # Names of files depend on no kernel's name.
+    table: list[dict[str, object]] = []
+    codes: dict[str, bytes] = {}
+    for position, kernel in enumerate(artifact.kernels.values()):
+        code, source = (f"kernels/{position:04d}.{end}" for end in SUFFIXES[kernel.language])
+        codes[code] = kernel.code
+        if kernel.source:
+            codes[source] = kernel.source.encode()
+        named = {"code": code, "source": source if kernel.source else ""}
+        table.append(kernel_table(kernel) | named)
+    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: json.dumps(table, indent=1) + "\n"}
     contents = {name: text.encode() for name, text in texts.items()} | codes
     if artifact.library:
         contents[LIBRARY] = artifact.library
@@ -213,7 +302,13 @@ def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
 def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
     """Every kernel of the table by name, with its code and source; `contents` are files by name."""
     kernels: dict[str, KernelSpec] = {}
-    for entry in read_kernels(contents[KERNELS_FILE], KERNELS_FILE):
+    # The entries of a table; raises ArtifactError that names the place of what is wrong.
+    for entry in read.checked_sequence(
+        {"kernels": read.parse_json(contents[KERNELS_FILE], KERNELS_FILE)},
+        "kernels",
+        KERNELS_FILE,
+        _entry,
+    ):
         name = entry.kernel.name
         if name in kernels:
             raise ArtifactError(f"{KERNELS_FILE} has two kernels '{name}'")

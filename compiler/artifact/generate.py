@@ -5,6 +5,7 @@ Files that are the same for all models are in `project/`. What depends on the mo
 check against. `gpu_part.py` and `cpu_part.py` have what depends on the device.
 """
 
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,7 +19,6 @@ import numpy
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.cpu_part import cpu_part
 from compiler.artifact.gpu_part import gpu_part
-from compiler.artifact.ownership import keep, own_files, write_list
 from compiler.artifact.plan_text import plan_text
 from compiler.artifact.project_parts import ProjectPart
 from compiler.artifact.replacing import check_place, contents, replacing
@@ -26,7 +26,64 @@ from compiler.backends.base import Array
 from compiler.backends.gpu.image import write_weights_image
 from compiler.errors import ArtifactError
 from compiler.schedule.tasks import Schedule
+from compiler.support.caches import read_regular
 from compiler.target.target import parse_target
+
+# Who owns which files of a project: files.sha256 lists those that export wrote, with their hashes.
+#
+# All others are the user's, such as a build folder; a new export keeps them.
+LIST = "files.sha256"
+"""As `sha256sum --check` reads it."""
+
+
+def keep(names: list[str], project: Path, new: Path) -> None:
+    """Bring the user's files into a new project; raises ArtifactError where one is in the way."""
+    for name in names:
+        folder = _is_folder(project / name)
+        if os.path.lexists(new / name) and not (folder and _is_folder(new / name)):
+            raise ArtifactError(
+                f"{project / name} would be replaced, and {LIST} does not list it as exported: "
+                "move it away, or choose another directory"
+            )
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        if folder:
+            (new / name).mkdir(exist_ok=True)
+        else:
+            _link(project / name, new / name)
+    folders = {folder for name in names for folder in (Path(name), *Path(name).parents)}
+    for folder in sorted(folders, reverse=True):
+        if _is_folder(project / folder):
+            shutil.copymode(project / folder, new / folder)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _link(old: Path, new: Path) -> None:
+    """Hard-link a file, or copy it where that is not possible."""
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(old, new, follow_symlinks=False)
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """Digests by the names of files; none without a list."""
+    try:
+        lines = read_regular(path).decode().splitlines()
+    except (OSError, ValueError):
+        return {}
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _digest(path: Path) -> str:
+    """The SHA-256 of a file; none of a directory."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 PROJECT = Path(str(resources.files("compiler.artifact"))) / "project"
 
@@ -68,7 +125,8 @@ def export_project(
     with replacing(folder) as new:
         user_files = _own_files(folder)
         _write_project(artifact, part, new, version, check)
-        write_list(new)
+        lines = [f"{_digest(new / name)}  {name}\n" for name in contents(new)]
+        (new / LIST).write_text("".join(lines), encoding="utf-8")
         keep(user_files, folder, new)
 
 
@@ -89,7 +147,15 @@ def _own_files(folder: Path) -> list[str]:
         raise ArtifactError(
             f"{folder} exists and is not an exported project: choose another directory"
         )
-    return own_files(folder)
+    written = _listed(folder / LIST)
+    user_files = [name for name in contents(folder) if name not in written and name != LIST]
+    for name, digest in written.items():
+        if os.path.lexists(folder / name) and _digest(folder / name) != digest:
+            raise ArtifactError(
+                f"{folder / name} was edited after its export: move it away, or choose another "
+                "directory"
+            )
+    return user_files
 
 
 def _write_project(
@@ -100,11 +166,14 @@ def _write_project(
     label = f"{artifact.schedule.name} {version} {artifact.target}"
     tolerance = check.tolerance if check else 0.0
     shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(*part.foreign))
+    values = {"PART": part.name, **part.variables}
+    lines = "".join(f'set(FLOWLOOM_{name} "{value}")\n' for name, value in values.items())
+    kernels = "".join(f"  {path}\n" for path in part.sources)
     texts = {
         "src/plan.cpp": plan_text(
             artifact, part.header, part.plan, label=label, tolerance=tolerance
         ),
-        MARK: _model_cmake(part),
+        MARK: f"{CMAKE_HEAD}{lines}set(FLOWLOOM_KERNELS\n{kernels})\n",
         "README.md": _readme(artifact, part, label),
     }
     generated = {name: text.encode() for name, text in texts.items()}
@@ -114,14 +183,6 @@ def _write_project(
     write_weights_image(folder / "weights.bin", schedule, artifact.weights)
     if check is not None:
         _write_check(folder / "check", schedule, check)
-
-
-def _model_cmake(part: ProjectPart) -> str:
-    """The model's part of CMakeLists.txt."""
-    values = {"PART": part.name, **part.variables}
-    lines = "".join(f'set(FLOWLOOM_{name} "{value}")\n' for name, value in values.items())
-    kernels = "".join(f"  {path}\n" for path in part.sources)
-    return f"{CMAKE_HEAD}{lines}set(FLOWLOOM_KERNELS\n{kernels})\n"
 
 
 def _readme(artifact: Artifact, part: ProjectPart, label: str) -> str:

@@ -52,26 +52,6 @@ def _tensor(tensor: Any) -> str:
     return f"{tensor.name}: {tensor.dtype}[{sizes}]"
 
 
-def kernel_lines(schedule: Schedule) -> str:
-    """How many kernels there are, and those that most tasks launch."""
-    tasks: dict[str, int] = {}
-    for task in schedule.tasks:
-        tasks[task.kernel] = tasks.get(task.kernel, 0) + 1
-    most = sorted(tasks.items(), key=lambda entry: -entry[1])[:MOST_KERNELS]
-    listed = [f"{name} ({number} tasks)" if number > 1 else name for name, number in most]
-    more = [f"and {len(tasks) - MOST_KERNELS} more"] if len(tasks) > MOST_KERNELS else []
-    return "\n".join([f"{len(tasks)} in {counted(len(schedule.tasks), 'task')}", *listed, *more])
-
-
-def memory_line(schedule: Schedule) -> str:
-    """The sizes of the weights and of the arena."""
-    sizes = {
-        kind: sum(a.nbytes for a in schedule.allocations if a.kind == kind)
-        for kind in ("weight", "arena")
-    }
-    return f"weights {in_bytes(sizes['weight'])}, arena {in_bytes(sizes['arena'])}"
-
-
 def schedule_html(
     schedule: Schedule,
     before: Rows | None = None,
@@ -82,13 +62,26 @@ def schedule_html(
 
     The times of tasks are in microseconds; without them each task is drawn one unit long.
     """
+    # How many kernels there are, and those that most tasks launch.
+    tasks: dict[str, int] = {}
+    for task in schedule.tasks:
+        tasks[task.kernel] = tasks.get(task.kernel, 0) + 1
+    most = sorted(tasks.items(), key=lambda entry: -entry[1])[:MOST_KERNELS]
+    listed = [f"{name} ({number} tasks)" if number > 1 else name for name, number in most]
+    more = [f"and {len(tasks) - MOST_KERNELS} more"] if len(tasks) > MOST_KERNELS else []
+    sizes = {
+        kind: sum(a.nbytes for a in schedule.allocations if a.kind == kind)
+        for kind in ("weight", "arena")
+    }
     rows = {
         **(before or {}),
         "inputs": tensor_lines(schedule.of_kind("input")),
         "outputs": tensor_lines(schedule.of_kind("output")),
-        "kernels": kernel_lines(schedule),
+        "kernels": "\n".join(
+            [f"{len(tasks)} in {counted(len(schedule.tasks), 'task')}", *listed, *more]
+        ),
         "streams": str(schedule.streams),
-        "memory": memory_line(schedule),
+        "memory": f"weights {in_bytes(sizes['weight'])}, arena {in_bytes(sizes['arena'])}",
         **(after or {}),
     }
     return info_table(schedule.name, rows) + _timeline(schedule, spans)

@@ -328,7 +328,8 @@ def prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prep
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
     dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
-    limits = _limits(module)
+    graphs = [op for op in module.ops if isinstance(op, dataflow.GraphOp)]
+    limits = index_limits(graphs[0]) if graphs else {}
     context = substitution_context(packer, settings, limits)
     runner = Runner(dump, context=context, weights=packer.weights)
     set_target(module, settings.target)
@@ -358,11 +359,6 @@ def prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prep
         tuning=tuning,
         limits=limits,
     )
-
-
-def _limits(module: ModuleOp) -> dict[str, int]:
-    graphs = [op for op in module.ops if isinstance(op, dataflow.GraphOp)]
-    return index_limits(graphs[0]) if graphs else {}
 
 
 def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:

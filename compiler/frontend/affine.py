@@ -56,11 +56,6 @@ class Affine:
         most = 16 if short else 2**12
         return bool((self.largest > most * (np.abs(self.scale) + np.abs(self.shift))).any())
 
-    @property
-    def trivial(self) -> bool:
-        """Whether scale and shift are neutral."""
-        return bool((self.scale == 1).all() and (self.shift == 0).all())
-
 
 def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
     """A constant as one number per channel, or None if it varies along another axis."""
@@ -119,24 +114,21 @@ def _scaled(array: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return (wide * scale.astype(wide.dtype)).astype(array.dtype, copy=False)
 
 
-def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    if operator.op_type == "Conv":
-        return _scaled(weight, scale.reshape(-1, *[1] * (weight.ndim - 1)))
-    if operator.op_type == "Gemm":
-        return _scaled(weight, scale[:, None] if operator["transB"] else scale)
-    groups, (inputs, outputs) = operator["group"], weight.shape[:2]
-    grouped = weight.reshape(groups, inputs // groups, *weight.shape[1:])
-    factors = scale.reshape(groups, 1, outputs, *[1] * (weight.ndim - 2))
-    return _scaled(grouped, factors).reshape(weight.shape)
-
-
 def _folded(affine: Affine, source: Operator) -> bool:
     """Replace the source's weight and bias, unless they overflow; a Gemm loses its beta."""
     weight, bias = source.operand(1), (*source.inputs, None)[2]
     old = np.zeros(()) if bias is None else np.asarray(bias.array, np.float64)
     if source.op_type == "Gemm":
         old = old * source["beta"]
-    array = _scaled_weight(source, weight.content, affine.scale)
+    if source.op_type == "Conv":
+        array = _scaled(weight.content, affine.scale.reshape(-1, *[1] * (weight.content.ndim - 1)))
+    elif source.op_type == "Gemm":
+        array = _scaled(weight.content, affine.scale[:, None] if source["transB"] else affine.scale)
+    else:
+        groups, (inputs, outputs) = source["group"], weight.content.shape[:2]
+        grouped = weight.content.reshape(groups, inputs // groups, *weight.content.shape[1:])
+        factors = affine.scale.reshape(groups, 1, outputs, *[1] * (weight.content.ndim - 2))
+        array = _scaled(grouped, factors).reshape(weight.content.shape)
     new_bias = (old * affine.scale + affine.shift).astype(array.dtype)
     if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):
         return False
@@ -161,7 +153,11 @@ def _collapsed(affine: Affine) -> list[Operator]:
         if (numbers != neutral).any()
     ] or [("Add", affine.shift)]
     dtype = numpy_dtype(value.dtype)
-    fits = _representable(affine.scale, dtype) and np.isfinite(affine.shift.astype(dtype)).all()
+    small = (affine.scale != 0) & (np.abs(affine.scale) < _smallest(dtype))
+    fits = (
+        bool((np.isfinite(affine.scale.astype(dtype)) & ~small).all())
+        and np.isfinite(affine.shift.astype(dtype)).all()
+    )
     if len(parts) >= len(affine.steps) or not fits:
         return affine.steps
     operators: list[Operator] = []
@@ -186,12 +182,6 @@ def _smallest(dtype: np.dtype) -> float:
     """The smallest number that has all the bits of a dtype."""
     finfo: Any = ml_dtypes.finfo
     return float(finfo(dtype).smallest_normal)
-
-
-def _representable(factors: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether no factor overflows to an infinity or is too small for all its bits."""
-    small = (factors != 0) & (np.abs(factors) < _smallest(dtype))
-    return bool((np.isfinite(factors.astype(dtype)) & ~small).all())
 
 
 def fold_affine(graph: Graph) -> None:
@@ -248,7 +238,7 @@ def _settled(item: Operator | Affine, rounded: Set[Value | None]) -> list[Operat
         return [source]
     if item.rounds:
         return [source, *item.steps]
-    if item.trivial or _folded(item, source):
+    if bool((item.scale == 1).all() and (item.shift == 0).all()) or _folded(item, source):
         source.outputs = item.steps[-1].outputs
         return [source]
     return [source, *_collapsed(item)]

@@ -35,12 +35,6 @@ def _hint(name: str) -> str | None:
     return hint if hint and not hint[0].isdigit() else None
 
 
-def _fingerprint(array: np.ndarray) -> tuple[object, ...]:
-    """A cheap key that equal arrays share, as unrolled loops repeat their weights."""
-    ends = array.reshape(-1)[[*range(min(array.size, 16)), -1]] if array.size else array
-    return array.dtype.str, array.shape, ends.tobytes()
-
-
 def _as_bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
@@ -56,7 +50,9 @@ class _Store:
 
     def key(self, name: str, array: np.ndarray) -> str:
         """The key of an array, a new one made of its name if no other is equal."""
-        same = self._keys.setdefault(_fingerprint(array), [])
+        # A cheap key that equal arrays share, as unrolled loops repeat their weights.
+        ends = array.reshape(-1)[[*range(min(array.size, 16)), -1]] if array.size else array
+        same = self._keys.setdefault((array.dtype.str, array.shape, ends.tobytes()), [])
         for key in same:
             if np.array_equal(_as_bytes(array), _as_bytes(self.weights[key])):
                 return key
@@ -103,12 +99,13 @@ class _Emitter:
             return self._values[value]
         inline = structural or (value.array.size == 1 and not factor)
         if (value, inline) not in self._constants:
-            made = self._inline(value) if inline else self._weight(value)
+            made = (
+                self.append(ConstantOp(array_to_attribute(value.content)), value.name)
+                if inline
+                else self._weight(value)
+            )
             self._constants[value, inline] = made
         return self._constants[value, inline]
-
-    def _inline(self, value: Value) -> SSAValue:
-        return self.append(ConstantOp(array_to_attribute(value.content)), value.name)
 
     def _weight(self, value: Value) -> SSAValue:
         array = value.content
@@ -163,7 +160,11 @@ class _Emitter:
             self.control(operator)
             return
         structural = STRUCTURAL_INPUTS.get(operator.op_type, ())
-        factor = _is_scale(operator)
+        if operator.op_type != "Mul":
+            factor = False
+        else:
+            shape = operator.output.shape
+            factor = len(shape) < 2 and prod(shape) == 1
         operands = enumerate(operator.inputs)
         inputs = [self.use(value, i in structural, factor) for i, value in operands]
         types = [
@@ -187,14 +188,6 @@ def _contracted(graph: Graph) -> set[Value]:
         for value in operator.inputs
         if value is not None
     }
-
-
-def _is_scale(operator: Operator) -> bool:
-    """Whether an operator multiplies single numbers, as scales: layers differ by those alone."""
-    if operator.op_type != "Mul":
-        return False
-    shape = operator.output.shape
-    return len(shape) < 2 and prod(shape) == 1
 
 
 def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:

@@ -122,10 +122,6 @@ def type_proto(value: Value) -> TypeProto:
     return helper.make_tensor_type_proto(element_type(value.dtype), shape_at_hints(value.shape))
 
 
-def _input_names(inputs: Inputs) -> list[str]:
-    return ["" if value is None else f"i{i}" for i, value in enumerate(inputs)]
-
-
 def _known_data(op_type: str, names: list[str], inputs: Inputs) -> dict[str, onnx.TensorProto]:
     return {
         names[i]: numpy_helper.from_array(np.ascontiguousarray(array_at_hints(value.array)))
@@ -145,7 +141,7 @@ def infer_types(
     Raises Contradiction if the inputs do not fit the operator.
     """
     schema = known_schema(op_type, opset)
-    names = _input_names(inputs)
+    names = ["" if value is None else f"i{i}" for i, value in enumerate(inputs)]
     node = make_node(op_type, names, outputs, attributes)
     types = {n: type_proto(v) for n, v in zip(names, inputs, strict=True) if v is not None}
     data = _known_data(op_type, names, inputs)

@@ -6,13 +6,12 @@ from typing import cast
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
 from compiler.frontend.export_nodes import Nodes, partial_range_nodes, position_nodes
 from compiler.frontend.export_recurrence import recurrence_nodes
-from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_nodes
 from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
@@ -37,6 +36,24 @@ from compiler.net.operators import (
 from compiler.net.operators.canonical import onnx_use
 from compiler.net.operators.contractions import FLOAT8_DOMAIN
 from compiler.schedule.tasks import ControlForm
+
+
+def scatter_order_nodes(
+    nodes: Nodes, indices: str, outputs: Sequence[str], slots: int, count: int
+) -> list[onnx.NodeProto]:
+    """A stable sort of the indices by TopK, and running sums of how many each slot has."""
+    starts, order = outputs
+    wide = nodes.add("Cast", indices, to=TensorProto.INT64)
+    named = nodes.add("Mod", nodes.add("Clip", wide, -slots, slots - 1), slots)
+    results = [nodes.fresh(name) for name in ("values", "places")]
+    every = nodes.store("count", np.array([count]))
+    nodes.made.append(helper.make_node("TopK", [named, every], results, largest=0))
+    nodes.named("Cast", results[1:], order, to=TensorProto.INT32)
+    empty, ones = np.zeros(slots + 1, np.int64), np.ones(count, np.int64)
+    counts = nodes.add("ScatterElements", empty, nodes.add("Add", named, 1), ones, reduction="add")
+    nodes.named("Cast", [nodes.add("CumSum", counts, 0)], starts, to=TensorProto.INT32)
+    return nodes.made
+
 
 _FLOAT = onnx.TensorProto.FLOAT
 
@@ -196,7 +213,16 @@ class _Exporter:
         inputs, output = [self.names[value] for value in op.inputs], self.names[op.outputs[0]]
         slots, count = (shape_of(value.type)[0] for value in op.inputs[1:4:2])
         nodes = Nodes(self.names.fresh, self._constant)
-        return segment_sum_nodes(nodes, inputs, output, slots, count)
+        # A ScatterND of the updates in order, to the slots that the starts stand for.
+        updates, data, starts, order = inputs
+        ends = nodes.add("Slice", nodes.add("Cast", starts, to=TensorProto.INT64), [1], [slots + 1])
+        empty, ones = np.zeros(count + 1, np.int64), np.ones(slots, np.int64)
+        marks = nodes.add("ScatterElements", empty, ends, ones, reduction="add")
+        slot = nodes.add("Slice", nodes.add("CumSum", marks, 0), [0], [count])
+        sorted_updates = nodes.add("Gather", updates, order, axis=0)
+        places = nodes.add("Unsqueeze", slot, [1])
+        nodes.named("ScatterND", [data, places, sorted_updates], output, reduction="add")
+        return nodes.made
 
     def _partial_ranges(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
         """The nodes of a PartialRanges."""
@@ -261,7 +287,14 @@ class _Exporter:
         rows = self._rows(form, self.names[step], sources[:count], places[:count])
         for argument, name in zip(places[count:], sources[count:], strict=True):
             self.names.bind(argument, name)
-        body = self._loop_body(op, infos, going, rows)
+        # A loop's body; it passes its condition on if it does not compute one.
+        graph = op.graphs[0]
+        results = [self.names.fresh("result") for _ in graph.results_yielded]
+        body = self.graph(graph, infos, results, rows)
+        if not op.form.conditional:
+            name = self.names.fresh("result")
+            body.node.append(helper.make_node("Identity", [going], [name]))
+            body.output.insert(0, helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []))
         return self._loop_node(op, [*head, *read[: form.carried]], body)
 
     def _rows(
@@ -277,23 +310,6 @@ class _Exporter:
                 rows.append(helper.make_node("Sub", [last, step], [index]))
             rows.append(helper.make_node("Gather", [source, index], [self.names[value]], axis=0))
         return rows
-
-    def _loop_body(
-        self,
-        op: dataflow.ControlOp,
-        infos: Sequence[onnx.ValueInfoProto],
-        going: str,
-        rows: Sequence[onnx.NodeProto],
-    ) -> onnx.GraphProto:
-        """A loop's body; it passes its condition on if it does not compute one."""
-        graph = op.graphs[0]
-        results = [self.names.fresh("result") for _ in graph.results_yielded]
-        body = self.graph(graph, infos, results, rows)
-        if not op.form.conditional:
-            name = self.names.fresh("result")
-            body.node.append(helper.make_node("Identity", [going], [name]))
-            body.output.insert(0, helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []))
-        return body
 
     def _loop_node(
         self, op: dataflow.ControlOp, inputs: Sequence[str], body: onnx.GraphProto

@@ -65,7 +65,20 @@ def read_external(
         )
     if nbytes == 0:
         return np.zeros(0, np.uint8)
-    return _map(name, _located(name, location, folder), offset, nbytes)
+    path = _located(name, location, folder)
+    try:
+        _check_regular(name, path, os.stat(path).st_mode)  # opening a FIFO or device may act
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            _check_regular(name, path, status.st_mode)
+            if status.st_size < offset + nbytes:
+                raise _missing(
+                    name, path, f"it has {status.st_size} bytes, not {nbytes} at {offset}"
+                )
+            return np.memmap(file, np.uint8, "r", offset, (nbytes,))
+    except (OSError, ValueError) as error:
+        raise _missing(name, path, str(error)) from error
 
 
 def _number(name: str, entries: Mapping[str, str], key: str, default: int) -> int:
@@ -109,22 +122,6 @@ def _located(name: str, location: str, folder: ModelFolder) -> str:
             f"{real!r}{way}; put the file itself next to the model{remedy}"
         )
     return real
-
-
-def _map(name: str, path: str, offset: int, nbytes: int) -> np.ndarray:
-    try:
-        _check_regular(name, path, os.stat(path).st_mode)  # opening a FIFO or device may act
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            _check_regular(name, path, status.st_mode)
-            if status.st_size < offset + nbytes:
-                raise _missing(
-                    name, path, f"it has {status.st_size} bytes, not {nbytes} at {offset}"
-                )
-            return np.memmap(file, np.uint8, "r", offset, (nbytes,))
-    except (OSError, ValueError) as error:
-        raise _missing(name, path, str(error)) from error
 
 
 def _check_regular(name: str, path: str, mode: int) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Graph, Inputs, Value
-from compiler.net.operators.indices import AttributeOf, Bounds, index_bounds
+from compiler.net.operators.indices import AttributeOf, index_bounds
 from compiler.schedule.tasks import IN_RANGE
 
 
@@ -26,17 +26,16 @@ class IndexWatch:
         while text in self.outputs:
             text += "'"
         self.builder.node = f"{name}/in-range"
-        self.outputs[text] = self._in_range(indices, bounds)
-
-    def _in_range(self, indices: Value, bounds: Bounds) -> Value:
-        """An int32 scalar: one if all indices are within their bounds, else zero."""
+        # An int32 scalar: one if all indices are within their bounds, else zero.
         one = self.builder.one
         low, high = (self._limit(indices, limits) for limits in (bounds.low, bounds.high))
         inside = one("And", one("GreaterOrEqual", indices, low), one("LessOrEqual", indices, high))
         number = one("Cast", inside, to=6)
         if not indices.rank:
-            return number
-        return one("ReduceMin", number, axes=list(range(indices.rank)), keepdims=0)
+            in_range = number
+        else:
+            in_range = one("ReduceMin", number, axes=list(range(indices.rank)), keepdims=0)
+        self.outputs[text] = in_range
 
     def _limit(self, indices: Value, numbers: tuple[int, ...]) -> Value:
         shape = (-1,) if len(numbers) > 1 else ()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 
-from compiler.frontend.graph import Graph, Operator, Value
+from compiler.frontend.graph import Graph, Operator
 from compiler.frontend.node_order import names_read
 from compiler.net.operators import OPERATORS
 
@@ -23,17 +23,6 @@ def live_nodes(
     return kept[::-1]
 
 
-def _trim(operator: Operator, used: set[Value]) -> None:
-    """Omit optional results without users."""
-    entry = OPERATORS.get(operator.op_type)  # control flow has none, and keeps what it gives
-    slots = entry.outputs if entry is not None else ()
-    for i, value in enumerate(operator.outputs):
-        if i < len(slots) and slots[i].option == "?" and value not in used:
-            operator.outputs[i] = None
-    while operator.outputs[-1] is None:
-        operator.outputs.pop()
-
-
 def drop_dead(graph: Graph) -> None:
     """Remove operators on which no output of the graph depends, in place."""
     used = {value for _, value in graph.outputs}
@@ -41,7 +30,14 @@ def drop_dead(graph: Graph) -> None:
     for operator in reversed(graph.operators):
         if used.isdisjoint(operator.outputs):
             continue
-        _trim(operator, used)
+        # Omit optional results without users.
+        entry = OPERATORS.get(operator.op_type)  # control flow has none, and keeps what it gives
+        slots = entry.outputs if entry is not None else ()
+        for i, value in enumerate(operator.outputs):
+            if i < len(slots) and slots[i].option == "?" and value not in used:
+                operator.outputs[i] = None
+        while operator.outputs[-1] is None:
+            operator.outputs.pop()
         used.update(value for value in operator.inputs if value is not None)
         kept.append(operator)
     graph.operators[:] = reversed(kept)

@@ -115,20 +115,15 @@ def _checkable(node: onnx.NodeProto, opsets: dict[str, int]) -> bool:
         return False
     schema = onnx.defs.get_schema(node.op_type, version, "")
     if schema.deprecated:
-        _check_attributes(node, schema)
+        types = {name: str(a.type).rpartition(".")[2] for name, a in schema.attributes.items()}
+        for attribute in node.attribute:
+            found = onnx.AttributeProto.AttributeType.Name(attribute.type)
+            if types.get(attribute.name, found) != found:
+                raise ModelError(
+                    f"{node.op_type} {node.name!r} has an attribute {attribute.name!r} of type "
+                    f"{found}, not {types[attribute.name]}: export it again"
+                )
     return not schema.deprecated
-
-
-def _check_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
-    """Raise ModelError for an attribute of another type than a deprecated operator's."""
-    types = {name: str(a.type).rpartition(".")[2] for name, a in schema.attributes.items()}
-    for attribute in node.attribute:
-        found = onnx.AttributeProto.AttributeType.Name(attribute.type)
-        if types.get(attribute.name, found) != found:
-            raise ModelError(
-                f"{node.op_type} {node.name!r} has an attribute {attribute.name!r} of type "
-                f"{found}, not {types[attribute.name]}: export it again"
-            )
 
 
 def _hide_unknown(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int], hidden: str) -> None:

@@ -65,16 +65,6 @@ def checked_shape(name: str, given: Sequence[int], dimensions: list[int | str] |
     return shape
 
 
-def _bind(name: str, dimensions: list[int | str], shape: Shape, symbols: dict[str, int]) -> None:
-    for dimension, size in zip(dimensions, shape, strict=True):
-        if isinstance(dimension, str) and dimension:
-            if symbols.setdefault(dimension, size) != size:
-                raise ShapeError(
-                    f"the dimension {dimension!r} is {size} in input {name!r} and "
-                    f"{symbols[dimension]} in another: give one size for it"
-                )
-
-
 def _missing(name: str, dimensions: list[int | str] | None, symbols: Mapping[str, int]) -> str:
     if dimensions is None:
         return f"input {name!r} has no declared shape"
@@ -99,7 +89,15 @@ def resolve_shapes(infos: Iterable[onnx.ValueInfoProto], given: Shapes) -> dict[
     fixed = {name: checked_shape(name, shape, declared[name]) for name, shape in given.items()}
     symbols: dict[str, int] = {}
     for name, shape in fixed.items():
-        _bind(name, declared[name] or [], shape if declared[name] else (), symbols)
+        for dimension, size in zip(
+            declared[name] or [], shape if declared[name] else (), strict=True
+        ):
+            if isinstance(dimension, str) and dimension:
+                if symbols.setdefault(dimension, size) != size:
+                    raise ShapeError(
+                        f"the dimension {dimension!r} is {size} in input {name!r} and "
+                        f"{symbols[dimension]} in another: give one size for it"
+                    )
     open_inputs = [
         text
         for name, dimensions in declared.items()

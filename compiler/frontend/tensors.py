@@ -34,7 +34,13 @@ def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
     dtype, nbytes = _checked_dtype(tensor), _stored_bytes(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external_array(tensor, folder, dtype)
+        # The array of a tensor whose bytes are in another file: a memory map if possible.
+        data = _external_bytes(tensor, folder, dtype)
+        if dtype.name not in _PACKED_BITS:
+            return data.view(dtype).reshape(tensor.dims)
+        inside = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        inside.raw_data = data.tobytes()
+        return _inline_array(inside)
     raw = tensor.raw_data  # protobuf copies it each time
     if not (raw or 0 in tensor.dims or any(len(getattr(tensor, name)) for name in _DATA_FIELDS)):
         raise ModelError(
@@ -156,18 +162,6 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     bits = _PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
     return -(-prod(tensor.dims) * bits // 8)
-
-
-def _external_array(
-    tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype
-) -> np.ndarray:
-    """The array of a tensor whose bytes are in another file: a memory map if possible."""
-    data = _external_bytes(tensor, folder, dtype)
-    if dtype.name not in _PACKED_BITS:
-        return data.view(dtype).reshape(tensor.dims)
-    inside = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    inside.raw_data = data.tobytes()
-    return _inline_array(inside)
 
 
 def _external_bytes(

@@ -84,11 +84,23 @@ def plan_views(graph: GraphOp) -> ViewPlan:
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
     forest = _Forest({value: location for op in operators for value, location in _aliases(op)})
     views = {op for op in operators if op.outputs and op.outputs[0] in forest.links}
-    outputs, copies = _bind_outputs(graph, forest)
+    # Give each graph output its own root; an output that cannot have one needs a copy.
+    outputs: dict[SSAValue, int] = {}
+    copies: list[Copy] = []
+    terminator = graph.body.block.last_op
+    assert terminator is not None
+    for index, value in enumerate(graph.results_yielded):
+        root = forest.whole_root(value)
+        if root is None or root in outputs:
+            copies.append(Copy(terminator, index))
+        else:
+            outputs[root] = index
     # Largest first, so that a Concat of a prefix finds its operands adjacent in the longer one; the
     # order must not depend on block order, which fusion may change between two plans.
     concats = [op for op in operators if _is_contiguous_concat(op)]
-    for op in sorted(concats, key=lambda op: _concat_priority(op, outputs)):
+    for op in sorted(
+        concats, key=lambda op: (-example_bytes(op.outputs[0].type), op.outputs[0] not in outputs)
+    ):
         if (needed := _emplace(op, forest, outputs)) is not None:
             views.add(op)
             copies += [Copy(op, index) for index in needed]
@@ -168,25 +180,6 @@ def _is_contiguous_concat(op: OperatorOp) -> bool:
         return False
     type = op.outputs[0].type
     return _have_one_layout(op) and _is_outermost(type, op["axis"])
-
-
-def _concat_priority(op: OperatorOp, outputs: Mapping[SSAValue, int]) -> tuple[int, bool]:
-    return -example_bytes(op.outputs[0].type), op.outputs[0] not in outputs
-
-
-def _bind_outputs(graph: GraphOp, forest: _Forest) -> tuple[dict[SSAValue, int], list[Copy]]:
-    """Give each graph output its own root; an output that cannot have one needs a copy."""
-    outputs: dict[SSAValue, int] = {}
-    copies: list[Copy] = []
-    terminator = graph.body.block.last_op
-    assert terminator is not None
-    for index, value in enumerate(graph.results_yielded):
-        root = forest.whole_root(value)
-        if root is None or root in outputs:
-            copies.append(Copy(terminator, index))
-        else:
-            outputs[root] = index
-    return outputs, copies
 
 
 def _emplace(op: OperatorOp, forest: _Forest, outputs: Mapping[SSAValue, int]) -> list[int] | None:

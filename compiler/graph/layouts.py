@@ -113,9 +113,13 @@ class _Reader:
         if op.type_name in PARTS or len({shape_of(v.type) for v in values}) == 1:
             for value in values[1:]:
                 self.sets.merge(values[0], value)
-            divided = _divides_blocks(op, self.block_bytes) or _divides_batch(values)
+            starts = part_starts(op)
+            block = block_for(op.inputs[0], self.block_bytes)
+            divided = (
+                starts is not None and block > 0 and any(start[1] % block for start in starts)
+            ) or _divides_batch(values)
             self.plain += values[:1] if divided else []
-        elif any(_pixels(v) > 1 and len(shape_of(v.type)) > 2 for v in values):
+        elif any(prod(shape_of(v.type)[2:]) > 1 and len(shape_of(v.type)) > 2 for v in values):
             self.plain += values
 
     def group(self, group: GroupOp) -> None:
@@ -125,7 +129,8 @@ class _Reader:
         passed = [o for v, o in zip(yielded, group.outputs, strict=True)
                   if v in inner or yielded.count(v) > 1]  # fmt: skip
         self.plain += passed
-        if _is_attention(group) or group.control is not None:
+        types = {op.type_name for op in group.operators}
+        if {"MatMul", "Softmax"} <= types or group.control is not None:
             self.plain += [*group.inputs, *group.outputs]
         for op in group.operators:
             self.operator(op, inner)
@@ -175,32 +180,15 @@ class _Reader:
         return result
 
 
-def _is_attention(group: GroupOp) -> bool:
-    """Whether a group is an attention, which reads and writes strided windows."""
-    types = {op.type_name for op in group.operators}
-    return {"MatMul", "Softmax"} <= types
-
-
 def _arguments(group: GroupOp) -> Inner:
     return dict(zip(group.body.block.args, group.inputs, strict=True))
-
-
-def _pixels(value: SSAValue) -> int:
-    return prod(shape_of(value.type)[2:])
-
-
-def _divides_blocks(op: OperatorOp, block_bytes: int) -> bool:
-    """Whether a part of a tensor begins within a block; Concats of whole blocks never do."""
-    starts = part_starts(op)
-    block = block_for(op.inputs[0], block_bytes)
-    return starts is not None and block > 0 and any(start[1] % block for start in starts)
 
 
 def _divides_batch(values: Sequence[SSAValue]) -> bool:
     """Whether tensors that share memory are of more and fewer images: channel blocks are outside of
     these, so that those of one image are apart."""
     images = {shape_of(value.type)[:1] for value in values}
-    return len(images) > 1 and any(_pixels(value) > 1 for value in values)
+    return len(images) > 1 and any(prod(shape_of(value.type)[2:]) > 1 for value in values)
 
 
 def _sources(value: SSAValue, inner: Inner) -> Iterator[SSAValue]:
@@ -211,12 +199,11 @@ def _sources(value: SSAValue, inner: Inner) -> Iterator[SSAValue]:
         if value in inner:
             yield inner[value]
         elif isinstance(value.owner, OperatorOp):
-            pending += [v for v in value.owner.inputs if _same_shape(v, value)]
-
-
-def _same_shape(operand: SSAValue, value: SSAValue) -> bool:
-    """Whether an operand has the shape of a value; an omitted operand does not."""
-    return not isinstance(operand.type, NoneType) and shape_of(operand.type) == shape_of(value.type)
+            pending += [
+                v
+                for v in value.owner.inputs
+                if not isinstance(v.type, NoneType) and shape_of(v.type) == shape_of(value.type)
+            ]
 
 
 def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:

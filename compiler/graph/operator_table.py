@@ -82,14 +82,14 @@ class OperatorTable:
             for v, op in enumerate(self.operations)
         ]
         edges = ((u, v) for u, us in enumerate(self.users) for v in us)
-        return DAG.from_edges(costs, chain(edges, pairwise(self._filling(roofline.filling))))
-
-    def _filling(self, results: int | None) -> list[int]:
-        """The contractions of at least so many results, in block order."""
-        if results is None:
-            return []
-        contractions = (v for v, x in enumerate(self.nodes) if x.kind is Kind.CONTRACTION)
-        return [v for v in contractions if prod(self.nodes[v].shape or ()) >= results]
+        if roofline.filling is None:
+            filling = []
+        else:
+            contractions = (v for v, x in enumerate(self.nodes) if x.kind is Kind.CONTRACTION)
+            filling = [
+                v for v in contractions if prod(self.nodes[v].shape or ()) >= roofline.filling
+            ]
+        return DAG.from_edges(costs, chain(edges, pairwise(filling)))
 
     def work(self, members: Sequence[int]) -> cost.Work:
         """The work of a kernel of these nodes."""
@@ -174,11 +174,20 @@ class _Reader:
                 result_bytes=result_bytes,
             )
         shapes = {squeezed_shape(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
+        # The squeezed operand shape of a reduction over trailing axes; None for other operators.
+        reduces = OPERATORS[op.type_name].facts.reduces
+        if reduces is None:
+            reduced_rows = None
+        else:
+            shape, axes = shape_of(op.inputs[0].type), set(reduces(operator_use(op)))
+            first = min(axes, default=len(shape))
+            long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
+            reduced_rows = squeezed_shape(shape) if long <= axes and prod(shape) else None
         return KernelNode(
             kind=KINDS[op.type_name],
             name=op.type_name,
             shape=shapes.pop() if len(shapes) == 1 else None,
-            full=_reduced_rows(op),
+            full=reduced_rows,
             flops=cost.flops_of(op),
             light=cost.is_cheap(op),
             edges=edges,
@@ -204,17 +213,6 @@ def is_absorbable(op: OperatorOp) -> bool:
     """Whether a view may move into a group: it only adds or drops axes of one element."""
     before, after = shape_of(op.inputs[0].type), shape_of(op.outputs[0].type)
     return KINDS[op.type_name] is Kind.VIEW and squeezed_shape(before) == squeezed_shape(after)
-
-
-def _reduced_rows(op: OperatorOp) -> Shape | None:
-    """The squeezed operand shape of a reduction over trailing axes; None for other operators."""
-    reduces = OPERATORS[op.type_name].facts.reduces
-    if reduces is None:
-        return None
-    shape, axes = shape_of(op.inputs[0].type), set(reduces(operator_use(op)))
-    first = min(axes, default=len(shape))
-    long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
-    return squeezed_shape(shape) if long <= axes and prod(shape) else None
 
 
 def read_operators(

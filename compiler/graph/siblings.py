@@ -34,7 +34,12 @@ def find_families(network: GraphNetwork, fewest: int | None, convolutions: bool)
             alike.setdefault(key, []).append(i)
     families = (finder.family(anchors) for anchors in alike.values())
     complete = [family for family in families if family is not None]
-    return [f for f in complete if finder.is_image(f) or finder.results(f) >= (fewest or 0)]
+    return [
+        f
+        for f in complete
+        if finder.network.operators[f.branches[0][0]].type == "Conv"
+        or finder.results(f) >= (fewest or 0)
+    ]
 
 
 def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
@@ -96,10 +101,6 @@ class _Finder:
                 alike.setdefault(tuple(map(self.follower_key, chain[1:])), []).append(chain)
         most = max(alike.values(), key=len, default=list[tuple[int, ...]]())
         return Family(tuple(most), axis) if len(most) > 1 and self.has_whole_heads(most) else None
-
-    def is_image(self, family: Family) -> bool:
-        """Whether a family is of convolutions."""
-        return self.network.operators[family.branches[0][0]].type == "Conv"
 
     def results(self, family: Family) -> int:
         """The elements of the fused result."""

@@ -45,12 +45,6 @@ def _results(
     return tuple(tensor_type(tensor.dtype, tensor.shape) for tensor in results)
 
 
-def _is_same(first: TensorType[Attribute], second: TensorType[Element]) -> bool:
-    """Whether two types without layouts are equal, perhaps by assumption."""
-    shapes = plain_shape(first.get_shape()), plain_shape(second.get_shape())
-    return first.element_type == second.element_type and shapes[0] == shapes[1]
-
-
 def verify_operator(
     op_type: str,
     inputs: Sequence[Attribute],
@@ -67,5 +61,7 @@ def verify_operator(
     for i, (given, type) in enumerate(zip(outputs, wanted, strict=True)):
         if given is type or isinstance(given, NoneType):
             continue
-        if not _is_same(with_block(given, 0), type):
+        first = with_block(given, 0)
+        shapes = plain_shape(first.get_shape()), plain_shape(type.get_shape())
+        if not (first.element_type == type.element_type and shapes[0] == shapes[1]):
             raise VerifyException(f"{op_type} gives {type}, its result {i} is {given}")

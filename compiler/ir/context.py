@@ -2,11 +2,47 @@
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from compiler.ir.canonical_text import canonicalise_operators
+from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp
 from compiler.ir.dataflow_control import Dataflow
 from compiler.ir.taskflow_control import Taskflow
+from compiler.ir.uses import used_values
+from compiler.ir.values import own_attributes, value_to_attribute
+from compiler.net.attributes import Mismatch
+from compiler.net.operators.canonical import canonical_use, is_onnx_form, onnx_entry
+from compiler.net.spec import check_attributes
+
+
+def canonicalise_operators(module: ModuleOp) -> None:
+    """Bring the operators of a text, as an older dump, into the canonical form.
+
+    Constants that decide shapes become attributes, and axes count from the front. What does not fit
+    stays, and the verifier refuses it.
+    """
+    replaced: set[Operation] = set()
+    for op in module.walk():
+        if not isinstance(op, OperatorOp):
+            continue
+        written = own_attributes(op)
+        by_operands = is_onnx_form(op.type_name, written)
+        try:
+            if by_operands:
+                check_attributes(onnx_entry(op.type_name), written)
+            use = canonical_use(op.type_name, used_values(op), written, len(op.outputs))
+        except Mismatch:
+            continue
+        if by_operands:
+            omitted = [value for value in op.inputs if isinstance(value.owner, NoneOp)]
+            replaced.update(v.owner for v in op.inputs if isinstance(v.owner, ConstantOp | NoneOp))
+            op.operands = [omitted[0] if value is None else value.value for value in use.inputs]
+        if use.attributes != written:
+            op.attributes = {name: value_to_attribute(v) for name, v in use.attributes.items()}
+    for constant in replaced:
+        if not any(result.first_use for result in constant.results):
+            constant.detach()
+            constant.erase()
 
 
 def make_context() -> Context:

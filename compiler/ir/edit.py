@@ -92,11 +92,6 @@ def replace(op: Operation, values: Sequence[SSAValue]) -> None:
     Rewriter.replace_op(op, [], values)
 
 
-def is_dead(op: Operation) -> bool:
-    """Whether an operation is not a terminator and its results have no users."""
-    return not isinstance(op, YieldOp) and all(value.first_use is None for value in op.results)
-
-
 def erase_dead(operations: Sequence[Operation]) -> bool:
     """Erase operations without users, in reverse order; whether there were any."""
     before = len(operations)
@@ -105,7 +100,7 @@ def erase_dead(operations: Sequence[Operation]) -> bool:
 
 
 def _erased_if_dead(op: Operation) -> bool:
-    dead = is_dead(op)
+    dead = not isinstance(op, YieldOp) and all(value.first_use is None for value in op.results)
     if dead:
         Rewriter.erase_op(op)
     return dead

@@ -12,7 +12,8 @@ from compiler.ir.types import dtype_of, example_shape, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.operators import OPERATORS
 from compiler.net.spec import Shape, Use
-from compiler.tensors.substitution import values_at_hints
+from compiler.tensors.extents import at_hints
+from compiler.tensors.substitution import mapped_extents
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +64,5 @@ def example_use(op: OperatorOp) -> Use:
     """An operator as a use of its entry for the example sizes of symbols, as costs are counted."""
     use = operator_use(op)
     inputs = [value and UsedExample(value.value) for value in used_values(op)]
-    attributes = values_at_hints(use.attributes)
+    attributes = {name: mapped_extents(value, at_hints) for name, value in use.attributes.items()}
     return Use(op.type_name, OPERATORS[op.type_name], inputs, attributes, use.outputs)

@@ -62,14 +62,20 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
     """
     try:
         text = re.sub(r"\s*,\s*", ",", spec.strip())
-        specs = list(parse_pipeline(_with_quoted_ranges(text)))
+        # A pipeline with quotes around ranges such as `size=40..120`; texts in quotes stay.
+        parts = re.split(r'("[^"]*")', text)
+        parts[::2] = [re.sub(r"=(\d+\.\.\d+)", r'="\1"', part) for part in parts[::2]]
+        specs = list(parse_pipeline("".join(parts)))
     except ArgSpecParseError as error:
         raise PipelineError(f"the pipeline {spec.strip()!r} cannot be parsed: {error}") from None
     passes: list[ModulePass] = []
     known = known_passes()
     for one in specs:
         if one.name not in known:
-            raise PipelineError(_unknown(one.name, known))
+            raise PipelineError(
+                f"unknown pass {one.name!r}; the passes are {', '.join(known)}, or your own"
+                " (passes=[...], --pass FILE.py:CLASS)"
+            )
         try:
             passes.append(known[one.name].from_spec(one))
         except Exception as error:
@@ -78,13 +84,6 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
                 f"pass '{one}': {first_line(error)}; the options of {one.name} are {options}"
             ) from error
     return tuple(passes)
-
-
-def _with_quoted_ranges(spec: str) -> str:
-    """A pipeline with quotes around ranges such as `size=40..120`; texts in quotes stay."""
-    parts = re.split(r'("[^"]*")', spec)
-    parts[::2] = [re.sub(r"=(\d+\.\.\d+)", r'="\1"', part) for part in parts[::2]]
-    return "".join(parts)
 
 
 def without_pass(spec: str, name: str) -> str:
@@ -96,14 +95,6 @@ def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
     """A pipeline with other specs for some passes; those of None, which did nothing, left out."""
     specs = [decided.get(own := str(step.spec()), own) for step in parse(spec)]
     return ",".join(one for one in specs if one is not None)
-
-
-def _unknown(name: str, names: Iterable[str]) -> str:
-    """The error message for an unknown pass name."""
-    return (
-        f"unknown pass {name!r}; the passes are {', '.join(names)}, or your own"
-        " (passes=[...], --pass FILE.py:CLASS)"
-    )
 
 
 def option_names(kind: type[ModulePass]) -> list[str]:

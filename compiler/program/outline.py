@@ -36,7 +36,15 @@ def outline_steps(
 
     A tensor of `split_at` is written by one segment and read by later ones.
     """
-    phases = _phases(nodes, split_at)
+    # The earliest phase of each node: even ones are segments, odd ones nodes on the host.
+    phase_of: dict[str, int] = {}
+    phases: list[int] = []
+    for node in nodes:
+        phase = int(node.alone)
+        for name in node.reads & phase_of.keys():
+            phase = max(phase, _after(phase_of[name], node.alone, name in split_at))
+        phases.append(phase)
+        phase_of |= dict.fromkeys(node.writes, phase)
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, (node, phase) in enumerate(zip(nodes, phases, strict=True)):
         groups[phase, index if node.alone else -1].append(index)
@@ -50,19 +58,6 @@ def outline_steps(
         needed |= {*step.reads}
         freed.append(ProgramStep(step.nodes, step.alone, step.reads, step.writes, last))
     return freed[::-1]
-
-
-def _phases(nodes: Sequence[NodeUse], split_at: Set[str]) -> list[int]:
-    """The earliest phase of each node: even ones are segments, odd ones nodes on the host."""
-    phase_of: dict[str, int] = {}
-    phases: list[int] = []
-    for node in nodes:
-        phase = int(node.alone)
-        for name in node.reads & phase_of.keys():
-            phase = max(phase, _after(phase_of[name], node.alone, name in split_at))
-        phases.append(phase)
-        phase_of |= dict.fromkeys(node.writes, phase)
-    return phases
 
 
 def _after(writer_phase: int, alone: bool, cut: bool) -> int:

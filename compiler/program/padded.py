@@ -117,10 +117,15 @@ class PaddedSegment:
     ) -> Self:
         """The segment for inputs of some shapes and its cropped outputs, by name."""
         full = {output.name: output.shape for output in bucket.module.schedule.of_kind("output")}
+        arrays = {
+            f"{EXTENT}{number}": aligned_array((), np.int64) for number in range(len(extents))
+        }
+        for array, extent in zip(arrays.values(), extents, strict=True):
+            array[...] = extent
         return cls(
             bucket,
             outputs,
-            _extents_by_name(extents),
+            arrays,
             _smaller({name: given[name] for name in outputs.reads}, bucket.shapes),
             {name: crop for name, crop in made.items() if crop.shape != full[name]},
         )
@@ -145,11 +150,3 @@ class PaddedSegment:
 def _smaller(shapes: Mapping[str, Shape], full: Mapping[str, Shape]) -> dict[str, Box]:
     """The leading parts of arrays that have smaller shapes than the whole arrays."""
     return {n: tuple(map(slice, shape)) for n, shape in shapes.items() if shape != full[n]}
-
-
-def _extents_by_name(extents: Sequence[int]) -> dict[str, np.ndarray]:
-    """The inputs of a padded graph for extents, where kernels can read them."""
-    arrays = {f"{EXTENT}{number}": aligned_array((), np.int64) for number in range(len(extents))}
-    for array, extent in zip(arrays.values(), extents, strict=True):
-        array[...] = extent
-    return arrays

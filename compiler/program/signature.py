@@ -79,7 +79,20 @@ def checked_value(what: str, type: ValueType, value: Any, symbols: SymbolSizes) 
     `symbols` gets the sizes of symbols that this value has first.
     """
     if type.kind == "map":
-        return _dictionary(what, type, value)
+        # A map with keys and values of the declared types; raises ShapeError for another value.
+        key = str if type.keys == "str_" else int
+        item: Any = str if type.dtype == "str_" else numpy_dtype(type.dtype).type
+        error = ShapeError(f"{what} was given {value!r}: give a dictionary of its keys and values")
+        if not isinstance(value, Mapping):
+            raise error
+        items = cast(Mapping[Any, Any], value)
+        texts = [isinstance(k, str) for k in items], [isinstance(v, str) for v in items.values()]
+        if {*texts[0]} - {key is str} or {*texts[1]} - {item is str}:
+            raise error
+        try:
+            return HostMap({key(k): item(v) for k, v in items.items()}, dtype=type.dtype)
+        except (TypeError, ValueError):  # a key or a value is not a number
+            raise error from None
     if type.kind == "tensor":
         return _tensor(what, type, value, symbols)
     if type.kind == "optional":
@@ -165,23 +178,6 @@ def _texts(what: str, array: np.ndarray) -> np.ndarray:
             " makes it of bytes)"
         )
     return array.astype(object, copy=False)
-
-
-def _dictionary(what: str, type: ValueType, value: Any) -> HostMap:
-    """A map with keys and values of the declared types; raises ShapeError for another value."""
-    key = str if type.keys == "str_" else int
-    item: Any = str if type.dtype == "str_" else numpy_dtype(type.dtype).type
-    error = ShapeError(f"{what} was given {value!r}: give a dictionary of its keys and values")
-    if not isinstance(value, Mapping):
-        raise error
-    items = cast(Mapping[Any, Any], value)
-    texts = [isinstance(k, str) for k in items], [isinstance(v, str) for v in items.values()]
-    if {*texts[0]} - {key is str} or {*texts[1]} - {item is str}:
-        raise error
-    try:
-        return HostMap({key(k): item(v) for k, v in items.items()}, dtype=type.dtype)
-    except (TypeError, ValueError):  # a key or a value is not a number
-        raise error from None
 
 
 def _described(value: Any) -> str:

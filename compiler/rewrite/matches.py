@@ -156,16 +156,16 @@ class Matches:
         node = site.roots[0].node
         new = [build(self.terms, pattern, site.match, node) for pattern in site.rule.target]
         if site.first is not None:
-            new = [self._with_part(site.roots[0], site.first, new[0])]
+            parts = [
+                *site.roots[0].inputs[: site.first],
+                new[0],
+                *site.roots[0].inputs[site.first + 2 :],
+            ]
+            new = [self.terms.apply("Concat", parts, site.roots[0].attributes, site.roots[0].node)]
         changed = dict(zip(site.roots, new, strict=True))
         if any(old.types != term.types for old, term in changed.items()):
             raise Mismatch(f"the rule {site.rule.name} changes a type")
         return {old: term for old, term in changed.items() if old is not term}
-
-    def _with_part(self, concat: Term, first: int, part: Term) -> Term:
-        """A Concat with one part instead of two."""
-        parts = [*concat.inputs[:first], part, *concat.inputs[first + 2 :]]
-        return self.terms.apply("Concat", parts, concat.attributes, concat.node)
 
     def _neighbours(self, pattern: Pattern, concat: Term) -> Iterator[tuple[int, Match]]:
         assert isinstance(pattern, Apply)

@@ -27,11 +27,6 @@ def operands_of(tensors: Sequence[View | Allocation]) -> list[Operand]:
     return [Operand(tensor.dtype, tensor.shape) for tensor in tensors]
 
 
-def signature_of(body: Schedule) -> Signature:
-    """The types of a body's inputs and outputs."""
-    return operands_of(body.of_kind("input")), operands_of(body.of_kind("output"))
-
-
 def head_of(form: ControlForm) -> int:
     """How many operands a control task reads itself: a trip count and a condition, if any."""
     if form.kind == "if":

@@ -106,18 +106,15 @@ def _order(before: Sequence[set[int]], names: _Names) -> list[int]:
     predecessors = [sorted(others) for others in before]
     order = topological_order(predecessors, reverse(predecessors), lambda task: task)
     if len(order) < len(before):
-        cycle = " -> ".join(map(names.describe, _cycle(before, set(order))))
+        # Tasks that wait for each other, each before the one that waits for it.
+        done = set(order)
+        task = next(t for t in range(len(before)) if t not in done)
+        path: list[int] = []
+        while task not in path:
+            path.append(task)
+            task = min(before[task] - done)
+        cycle = " -> ".join(map(names.describe, [*path[path.index(task) :], task][::-1]))
         raise ScheduleError(
             f"the constraints contradict each other or the data: {cycle} wait in a cycle"
         )
     return order
-
-
-def _cycle(before: Sequence[set[int]], done: set[int]) -> list[int]:
-    """Tasks that wait for each other, each before the one that waits for it."""
-    task = next(t for t in range(len(before)) if t not in done)
-    path: list[int] = []
-    while task not in path:
-        path.append(task)
-        task = min(before[task] - done)
-    return [*path[path.index(task) :], task][::-1]

@@ -39,14 +39,10 @@ def missed_bytes(order: Sequence[int], reads: Reads, cache_bytes: int) -> float:
                 distance += recent[other]
                 if other == name or distance >= LOST * cache_bytes:
                     break
-        missed += nbytes * _missed_share(distance / cache_bytes)
+        missed += nbytes * min(1.0, max(0.0, ((distance / cache_bytes) - KEPT) / (LOST - KEPT)))
         recent[name] = nbytes
         recent.move_to_end(name)
     return missed
-
-
-def _missed_share(distance: float) -> float:
-    return min(1.0, max(0.0, (distance - KEPT) / (LOST - KEPT)))
 
 
 def keep_weights(dag: DAG, placement: Placement, reads: Reads, caches: Sequence[int]) -> Placement:

@@ -104,10 +104,8 @@ def search(
     `steps` is the number of moves tried, by default as many as take about a fifth of a second; they
     are taken if they shorten the run by the share `margin`.
     """
-    judge, tried = (
-        ScheduleSearch(groups, simulator),
-        dict[PlacementPolicy, tuple[float, Placement]](),
-    )
+    judge = ScheduleSearch(groups, simulator)
+    tried = dict[PlacementPolicy, tuple[float, Placement]]()
     for policy in in_parts("try policies", starts(len(groups.dag)), lambda policy: policy.name):
         try:
             placed = place(groups, policy)

@@ -205,7 +205,7 @@ def _proved(extent: Extent, relation: Relation, ranges: Mapping[Symbol, Range]) 
 def _reduced(extent: Expression) -> Extent:
     """An extent of the same sign: without a positive factor of all its terms."""
     shared = reduce(lambda a, b: a & b, (Counter[Atom](monomial) for monomial, _ in extent.terms))
-    positive = Counter({atom: n for atom, n in shared.items() if _is_positive(atom)})
+    positive = Counter({atom: n for atom, n in shared.items() if bounds(atom_extent(atom))[0] > 0})
     divisor = gcd(*(factor for _, factor in extent.terms))
     total: Extent = 0
     for monomial, factor in extent.terms:
@@ -214,10 +214,6 @@ def _reduced(extent: Expression) -> Extent:
             term = term * atom_extent(atom)
         total = total + term
     return total
-
-
-def _is_positive(atom: Atom) -> bool:
-    return bounds(atom_extent(atom))[0] > 0
 
 
 def _tightened(extent: Extent) -> Extent:

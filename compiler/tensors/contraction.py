@@ -41,11 +41,6 @@ class Contraction(StrEnum):
         return self.in_bytes and self is not Contraction.BYTES
 
     @property
-    def takes_float8(self) -> bool:
-        """Whether floats of a byte are multiplied as such, as well as integers."""
-        return self in (Contraction.FLOAT8_TILES, Contraction.FLOAT8_OPERANDS)
-
-    @property
     def rounds(self) -> bool:
         """Whether all that is quantised is rounded, not only what is multiplied as bytes."""
         return self.asked in ("bytes", "floats")

@@ -44,34 +44,33 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
     """The least value of each case, by what its maxima are."""
     largest = next((a for a in _atoms(extent) if isinstance(a, Maximum)), None)
     if largest is None or not most:
-        return _above(extent)
+        # The constant of the polynomial in what atoms are above their least values.
+        lows = {atom: bounds(atom_extent(atom))[0] for atom in _atoms(extent)}
+        if -inf in lows.values():
+            return -inf
+        moved = with_atoms(
+            extent, {atom: atom_extent(atom) + int(low) for atom, low in lows.items()}
+        )
+        if not isinstance(moved, Expression):
+            return moved
+        constant = 0
+        for monomial, factor in moved.terms:
+            if not monomial:
+                constant = factor
+            elif factor < 0:
+                return -inf
+        return constant
     cases = (with_atoms(extent, {largest: other}) for other in largest.extents)
     bounds_of_cases = [_at_least(case, most - 1) for case in cases]
     # An extent that grows with a maximum is at least that for each of its extents.
-    return max(bounds_of_cases) if _grows_with(extent, largest) else min(bounds_of_cases)
-
-
-def _grows_with(extent: Extent, atom: Atom) -> bool:
-    """Whether an extent is no less for a larger atom, whatever the others are."""
-    others = [(other, factor) for own, factor in terms_of(extent) if atom in own for other in own]
-    return all(factor > 0 and bounds(atom_extent(other))[0] >= 0 for other, factor in others)
-
-
-def _above(extent: Extent) -> float:
-    """The constant of the polynomial in what atoms are above their least values."""
-    lows = {atom: bounds(atom_extent(atom))[0] for atom in _atoms(extent)}
-    if -inf in lows.values():
-        return -inf
-    moved = with_atoms(extent, {atom: atom_extent(atom) + int(low) for atom, low in lows.items()})
-    if not isinstance(moved, Expression):
-        return moved
-    constant = 0
-    for monomial, factor in moved.terms:
-        if not monomial:
-            constant = factor
-        elif factor < 0:
-            return -inf
-    return constant
+    others = [
+        (other, factor) for own, factor in terms_of(extent) if largest in own for other in own
+    ]
+    return (
+        max(bounds_of_cases)
+        if all(factor > 0 and bounds(atom_extent(other))[0] >= 0 for other, factor in others)
+        else min(bounds_of_cases)
+    )
 
 
 def _without_quotients(extent: Extent) -> Iterator[Extent]:

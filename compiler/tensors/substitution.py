@@ -108,8 +108,3 @@ def mapped_extents(value: Any, function: Callable[[Expression], Any]) -> Any:
         items = [mapped_extents(item, function) for item in cast(Sequence[Any], value)]
         return items if isinstance(value, list) else tuple(items)
     return value
-
-
-def values_at_hints(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes for the example sizes."""
-    return {name: mapped_extents(value, at_hints) for name, value in attributes.items()}

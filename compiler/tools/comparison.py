@@ -9,7 +9,7 @@ import numpy as np
 from compiler.backends.memory import Array
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
-from compiler.tools.rounding import rounded_inputs, rounded_weights
+from compiler.tools.rounding import rounded, rounded_weights
 from compiler.tools.tolerance import LARGEST_ELEMENT_FACTOR, TOLERANCES
 
 EXPLAINED = 8.0
@@ -125,7 +125,11 @@ def check_with_onnxruntime(
         return comparison
     weights = rounded_weights(model, precision)
     effects = compare(
-        run_onnxruntime(weights, rounded_inputs(inputs, precision)), expected, precision
+        run_onnxruntime(
+            weights, {name: rounded(array, precision) for name, array in inputs.items()}
+        ),
+        expected,
+        precision,
     )
     explained = zip(comparison.differences, effects.differences, strict=True)
     return Comparison(tuple(_with_cause(*pair, precision) for pair in explained))

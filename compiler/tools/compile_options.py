@@ -13,11 +13,14 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
     """
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
+    buckets: dict[str, list[int]] = {}
+    for name, sizes in options.bucket:
+        buckets.setdefault(name, []).extend(sizes)
     return {
         "target": options.target or "cpu",
         "pipeline": options.pipeline,
         "input_shapes": dict(options.input_shape),
-        "buckets": _buckets(options),
+        "buckets": buckets,
         "arch": options.arch,
         "precision": options.precision,
         "threads": getattr(options, "threads", None),
@@ -35,11 +38,3 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
         "semantics": ",".join(options.semantics) or None,
         "check": getattr(options, "check_groups", False),
     }
-
-
-def _buckets(options: Namespace) -> dict[str, list[int]]:
-    """The sizes of each dimension of all `--bucket`."""
-    buckets: dict[str, list[int]] = {}
-    for name, sizes in options.bucket:
-        buckets.setdefault(name, []).extend(sizes)
-    return buckets

@@ -9,7 +9,6 @@ from compiler.backends.cpu.driver import CpuExecutable
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip.executable import HipExecutable
 from compiler.errors import DeviceError
-from compiler.target.target import parse_target
 
 
 class TaskTime(NamedTuple):
@@ -61,8 +60,3 @@ def _on_cpu(executable: CpuExecutable, inputs: Mapping[str, Any], tasks: int) ->
     helped = [HelpTime(s.task, s.thread, s.start, s.end) for s in spans if s.helps]
     note = f"measured by the executor, threads: {executable.threads}"
     return MeasuredRun([own[task] for task in range(tasks)], note, helped)
-
-
-def is_cpu(module: Module) -> bool:
-    """Whether the rows of a measured run are threads of the CPU."""
-    return parse_target(module.target).backend == "cpu"

@@ -2,7 +2,7 @@
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from compiler.errors import ModelError
 
@@ -21,7 +21,18 @@ def named_model(name: Path) -> "Path | onnx.ModelProto":
     collection, network = _split(name)
     if name.exists() or not collection:
         return name
-    light = _loader(collection)
+    # The module `examples.light`, by its file, since the examples are not an installed package.
+    file = EXAMPLES / "light.py"
+    spec = spec_from_file_location("flowloom_light", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise ModelError(
+            f"the {collection}'s networks are not part of the installed package: run flowloom from"
+            f" a clone of its repository, which has them in examples/{collection} ({EXAMPLES} is"
+            " missing)"
+        )
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    light = module
     files = light.files(EXAMPLES / collection)
     if network not in files:
         raise ModelError(f"the {collection} has no model {network!r}; it has {', '.join(files)}")
@@ -38,18 +49,3 @@ def _split(name: Path) -> tuple[str, str]:
     """The collection and the network that a name says, or an empty string and the name."""
     collection, _, network = str(name).partition(":")
     return (collection, network) if collection in COLLECTIONS and network else ("", str(name))
-
-
-def _loader(collection: str) -> Any:
-    """The module `examples.light`, by its file, since the examples are not an installed package."""
-    file = EXAMPLES / "light.py"
-    spec = spec_from_file_location("flowloom_light", file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise ModelError(
-            f"the {collection}'s networks are not part of the installed package: run flowloom from"
-            f" a clone of its repository, which has them in examples/{collection} ({EXAMPLES} is"
-            " missing)"
-        )
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

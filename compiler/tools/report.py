@@ -31,13 +31,33 @@ MOST_POLICIES = 8
 def report(module: Module) -> str:
     """The report as text."""
     predicted = prediction(module)
+    first, *rest = containment_lines(module.kernels.values())
+    tasks, busy = Counter[int](), Counter[int]()
+    for task, work in zip(module.schedule.tasks, predicted.works, strict=True):
+        tasks[task.stream] += 1
+        busy[task.stream] += round(work.time)
+    waits = sum(len(task.after) for task in module.schedule.tasks)
+    span = predicted.timeline.makespan
+    lines = [
+        f"streams  {len(tasks)} with {counted(waits, 'wait')}, predicted run {span / 1e3:.1f} us"
+    ]
+    lines.append(f"         {gap(module, predicted)}")
+    for stream in sorted(tasks):
+        launched = counted(tasks[stream], "task")
+        lines.append(f"         stream {stream}: {launched}, {busy[stream] / 1e3:.1f} us")
+    sizes = {
+        kind: sum(a.nbytes for a in module.schedule.of_kind(kind))
+        for kind in ("weight", "arena", "input", "output")
+    }
+    code = sum(len(kernel.code) for kernel in module.kernels.values())
+    parts = [f"{name} {size:,} B" for name, size in sizes.items()]
     sections = [
         _head(module),
         _kernels(module, predicted),
-        _accesses(module),
+        [f"access   {first}", *(f"         {line}" for line in rest)],
         _path(module, predicted),
-        _streams(module, predicted),
-        _memory(module),
+        lines,
+        [f"memory   {', '.join(parts)}, code {code:,} B"],
         _choice(module),
         _semantics(module),
     ]
@@ -76,44 +96,12 @@ def _kernels(module: Module, predicted: Prediction) -> list[str]:
     return lines
 
 
-def _accesses(module: Module) -> list[str]:
-    first, *rest = containment_lines(module.kernels.values())
-    return [f"access   {first}", *(f"         {line}" for line in rest)]
-
-
 def _path(module: Module, predicted: Prediction) -> list[str]:
     tasks = module.schedule.tasks
     names, times = [task.kernel for task in tasks], [work.time for work in predicted.works]
     steps = path_steps(names, times, needs(module.schedule), module.kernels, predicted.device)
     first, *rest = table(steps, MOST_COSTLY)
     return [f"path     {first}", *(f"         {line}" for line in rest)]
-
-
-def _streams(module: Module, predicted: Prediction) -> list[str]:
-    tasks, busy = Counter[int](), Counter[int]()
-    for task, work in zip(module.schedule.tasks, predicted.works, strict=True):
-        tasks[task.stream] += 1
-        busy[task.stream] += round(work.time)
-    waits = sum(len(task.after) for task in module.schedule.tasks)
-    span = predicted.timeline.makespan
-    lines = [
-        f"streams  {len(tasks)} with {counted(waits, 'wait')}, predicted run {span / 1e3:.1f} us"
-    ]
-    lines.append(f"         {gap(module, predicted)}")
-    for stream in sorted(tasks):
-        launched = counted(tasks[stream], "task")
-        lines.append(f"         stream {stream}: {launched}, {busy[stream] / 1e3:.1f} us")
-    return lines
-
-
-def _memory(module: Module) -> list[str]:
-    sizes = {
-        kind: sum(a.nbytes for a in module.schedule.of_kind(kind))
-        for kind in ("weight", "arena", "input", "output")
-    }
-    code = sum(len(kernel.code) for kernel in module.kernels.values())
-    parts = [f"{name} {size:,} B" for name, size in sizes.items()]
-    return [f"memory   {', '.join(parts)}, code {code:,} B"]
 
 
 def _choice(module: Module) -> list[str]:

@@ -1,6 +1,5 @@
 """Rounds inputs and weights to a precision: the error a model has before anything is computed."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,11 +18,6 @@ def rounded(array: Array, precision: str) -> Array:
         return array
     short = round_mantissa(array.astype(np.float32), MANTISSA[precision])
     return short.astype(array.dtype).reshape(array.shape)
-
-
-def rounded_inputs(inputs: Mapping[str, Array], precision: str) -> dict[str, Array]:
-    """Every input, rounded."""
-    return {name: rounded(array, precision) for name, array in inputs.items()}
 
 
 def rounded_weights(model: Any, precision: str) -> Any:

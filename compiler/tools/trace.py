@@ -1,13 +1,81 @@
 """Timelines of a module in Chrome's trace format, which Perfetto and chrome://tracing show."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.artifact.module import Module
-from compiler.schedule.tasks import Schedule
-from compiler.scheduling.prediction import Prediction, prediction
-from compiler.tools.counters import Steps, arena_bytes_in_use, tasks_ready
-from compiler.tools.measured import HelpTime, MeasuredRun, TaskTime, is_cpu, measured_run
+from compiler.schedule.tasks import Schedule, View
+from compiler.scheduling.prediction import prediction
+from compiler.target.target import parse_target
+from compiler.tools.measured import HelpTime, MeasuredRun, TaskTime, measured_run
+
+Steps = list[tuple[float, int]]
+"""Times in ns, and the value from then on."""
+
+
+def arena_bytes_in_use(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
+    """Bytes of the arena that hold tensors which a task writes, until their last reader ends.
+
+    A tensor also ends where other bytes are written over it, in launch order.
+    """
+    live: list[tuple[View, float, float]] = []
+    ended: list[tuple[View, float, float]] = []
+    for task, time in zip(schedule.tasks, times, strict=True):
+        live = [
+            (view, start, max(end, time.end)) if _touches(view, task.reads) else (view, start, end)
+            for view, start, end in live
+        ]
+        ended += [one for one in live if _touches(one[0], task.writes)]
+        live = [one for one in live if not _touches(one[0], task.writes)]
+        live += [
+            (v, time.start, time.end)
+            for v in task.writes
+            if schedule.allocations[v.allocation].kind == "arena"
+        ]
+    return _summed(_changes((start, end, view.nbytes) for view, start, end in (*ended, *live)))
+
+
+def tasks_ready(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
+    """Tasks whose predecessors, by tokens and on their stream, have ended, and that have not begun.
+
+    Those without any are ready from the start.
+    """
+    last: dict[int, int] = {}
+    waiting: list[tuple[float, float, int]] = []
+    for index, (task, time) in enumerate(zip(schedule.tasks, times, strict=True)):
+        before = {*task.after, *([last[task.stream]] if task.stream in last else [])}
+        last[task.stream] = index
+        ready = max((times[other].end for other in before), default=0.0)
+        waiting.append((min(ready, time.start), time.start, 1))
+    return _summed(_changes(waiting))
+
+
+def _touches(view: View, others: Sequence[View]) -> bool:
+    end = view.offset + view.nbytes
+    return any(
+        other.allocation == view.allocation
+        and other.offset < end
+        and view.offset < other.offset + other.nbytes
+        for other in others
+    )
+
+
+def _changes(
+    spans: "Sequence[tuple[float, float, int]] | Iterator[tuple[float, float, int]]",
+) -> Steps:
+    """The changes at the start and the end of spans, in order of time."""
+    changes = [(at, by) for start, end, size in spans for at, by in ((start, size), (end, -size))]
+    return sorted(changes)
+
+
+def _summed(changes: Steps) -> Steps:
+    """The value after all changes at each time."""
+    total, values = 0, dict[float, int]()
+    for at, by in changes:
+        total += by
+        values[at] = total
+    return list(values.items())
+
 
 Event = Mapping[str, Any]
 PREDICTED, MEASURED = 1, 2
@@ -20,7 +88,15 @@ def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], st
         module.schedule.tasks, predicted.timeline.start, predicted.timeline.end, strict=True
     )
     times = [TaskTime(task.stream, start, end) for task, start, end in starts]
-    events = process(PREDICTED, predicted_label(module, predicted), module.schedule, times)
+    used = {task.kernel for task in module.schedule.tasks}
+    events = process(
+        PREDICTED,
+        f"predicted, not measured: mode {predicted.mode},"
+        f" {len(used & predicted.measured)} of {len(used)} kernel times"
+        " measured alone, the others estimated",
+        module.schedule,
+        times,
+    )
     run = measured_run(module, inputs)
     if run.times is not None:
         events += _measured(module, run, run.times)
@@ -28,18 +104,8 @@ def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], st
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": data}, run.note
 
 
-def predicted_label(module: Module, predicted: Prediction) -> str:
-    """The label of the predicted rows."""
-    used = {task.kernel for task in module.schedule.tasks}
-    return (
-        f"predicted, not measured: mode {predicted.mode},"
-        f" {len(used & predicted.measured)} of {len(used)} kernel times"
-        " measured alone, the others estimated"
-    )
-
-
 def _measured(module: Module, run: MeasuredRun, times: Sequence[TaskTime]) -> list[Event]:
-    on_cpu = is_cpu(module)
+    on_cpu = parse_target(module.target).backend == "cpu"
     label = "measured: plain launches on streams, a timing event before and after each task"
     if on_cpu:
         label = "measured: each thread's work, by the executor's own clock"
@@ -67,7 +133,9 @@ def process(
     Counters show the bytes of the arena in use, and the tasks that are ready and wait.
     """
     events: list[Event] = [_name("process_name", number, 0, label)]
-    for thread in sorted({*range(schedule.streams if row == "stream" else 0), *_threads(times)}):
+    for thread in sorted(
+        {*range(schedule.streams if row == "stream" else 0), *{time.thread for time in times}}
+    ):
         events.append(_name("thread_name", number, thread, f"{row} {thread}"))
     for index, (task, time) in enumerate(zip(schedule.tasks, times, strict=True)):
         details = {"task": index, "nodes": list(task.nodes), "subflow": task.subflow}
@@ -78,10 +146,6 @@ def process(
     events += _arrows(number, schedule, times)
     events += _counter(number, "arena bytes in use", arena_bytes_in_use(schedule, times))
     return events + _counter(number, "tasks ready", tasks_ready(schedule, times))
-
-
-def _threads(times: Sequence[TaskTime]) -> set[int]:
-    return {time.thread for time in times}
 
 
 def _name(kind: str, process: int, thread: int, name: str) -> Event:

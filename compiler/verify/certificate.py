@@ -1,15 +1,83 @@
 """The proof that a schedule and its kernels fit together, made once and handed on with them."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import Schedule
+from compiler.errors import ScheduleError
+from compiler.schedule.kernels import KernelSpec, Operand
+from compiler.schedule.tasks import Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
-from compiler.verify.kernel_operands import check_operands
 from compiler.verify.schedule_json import to_json
 from compiler.verify.seals import check_seals, kernel_seal
+from compiler.verify.structure import describe_task
+
+LARGEST_GRID = 2**31 - 1
+"""The most blocks or threads along one axis of a launch: CUDA's limit of x, and HIP's."""
+
+
+def check_operands(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> None:
+    """Raise ScheduleError, naming the task, its kernel and both types, unless all kernels fit.
+
+    A kernel fits if it is there and was built for the number, dtypes and shapes of the task's
+    reads, results and workspaces, its launches have a size, take no buffer beyond these, and all
+    results of some elements.
+    """
+    checked = dict[tuple[object, ...], str]()
+    for index, task in enumerate(schedule.tasks):
+        if task.control is not None:
+            for body in task.control.bodies:
+                check_operands(body, kernels)
+            continue
+        key = (task.kernel, _types(task.reads), _types(task.writes))
+        if key not in checked:
+            checked[key] = _misfit(task, kernels.get(task.kernel))
+        if checked[key]:
+            where = f"task {index} {describe_task(schedule, index)}"
+            raise ScheduleError(f"{where} {checked[key]}: compile the model again")
+
+
+def _types(views: Sequence[View]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((view.dtype, view.shape) for view in views)
+
+
+def _misfit(task: Task, kernel: KernelSpec | None) -> str:
+    """Why a kernel cannot be launched on a task's views; empty if it can."""
+    if kernel is None:
+        return "launches a kernel that does not exist"
+    workspaces = [Operand("uint8", (size,)) for size in kernel.workspaces]
+    return (
+        _mismatch("reads", task.reads, kernel.reads)
+        or _mismatch("writes", task.writes, [*kernel.writes, *workspaces])
+        or _bad_launch(kernel, task)
+    )
+
+
+def _mismatch(verb: str, views: Sequence[View], operands: Sequence[Operand]) -> str:
+    if len(views) != len(operands):
+        return f"{verb} {len(views)} tensors, its kernel was built for {len(operands)}"
+    for position, (view, operand) in enumerate(zip(views, operands, strict=True)):
+        passed = Operand(view.dtype, view.shape)
+        if passed != operand:
+            return f"{verb} {passed} as number {position}, its kernel was built for {operand}"
+    return ""
+
+
+def _bad_launch(kernel: KernelSpec, task: Task) -> str:
+    """Why launches cannot be right: of a wrong size, of buffers or results that they miss."""
+    buffers = len(task.reads) + len(task.writes)
+    for launch in kernel.launches:
+        if any(not 0 <= number < buffers for number in launch.args):
+            numbers = list(launch.args)
+            return f"has {buffers} tensors, its kernel's '{launch.symbol}' takes {numbers}"
+        if not all(1 <= size <= LARGEST_GRID for size in (*launch.grid, *launch.block)):
+            sizes = f"{list(launch.grid)} blocks of {list(launch.block)} threads"
+            return f"is launched in {sizes}, by its kernel's '{launch.symbol}'"
+    passed = {number for launch in kernel.launches for number in launch.args}
+    for number, result in enumerate(task.writes[: len(kernel.writes)], len(task.reads)):
+        if result.nbytes and number not in passed:
+            return f"writes tensor {number}, which no launch of its kernel takes"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

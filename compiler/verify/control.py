@@ -7,7 +7,6 @@ from compiler.schedule.control import (
     misfit,
     operands_of,
     results_of,
-    signature_of,
     workspaces_of,
 )
 from compiler.schedule.tasks import Control, Schedule, Task
@@ -38,7 +37,15 @@ def control_fault(task: Task, control: Control, depth: int) -> str:
     reads = operands_of(task.reads)
     writes = operands_of(task.writes)
     results = writes[: results_of(control.form, len(writes), bool(arena))]
-    if fault := misfit(control.form, reads, results, [signature_of(b) for b in control.bodies]):
+    if fault := misfit(
+        control.form,
+        reads,
+        results,
+        [
+            (operands_of(b.of_kind("input")), operands_of(b.of_kind("output")))
+            for b in control.bodies
+        ],
+    ):
         return fault
     sizes = [view.nbytes for view in task.writes[len(results) :]]
     expected = workspaces_of(control.form, results, arena)

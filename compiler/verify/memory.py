@@ -75,7 +75,19 @@ def plan_arena(schedule: Schedule, allocation: int, order: HappensBefore) -> Are
 
 def packed_offsets(regions: Lifetimes) -> Sequence[int]:
     """Offsets at which regions share bytes where they may: the better of two ways to pack them."""
-    offsets = _in_launch_order(regions)
+    # Each region, in the order of their first launches, in a gap that the dead have left.
+    offsets = [0] * len(regions.begins)
+    live: list[tuple[int, int]] = []
+    free = _FreeList()
+    firsts = regions.first.tolist()
+    finals = regions.final.tolist()
+    for region in sorted(range(len(offsets)), key=lambda r: (firsts[r], -regions.sizes[r])):
+        while live and live[0][0] < firsts[region]:
+            dead = heappop(live)[1]
+            free.add(offsets[dead], offsets[dead] + regions.sizes[dead], dead)
+        usable = (regions.last[free.regions] <= regions.start[region]).all(axis=1)
+        offsets[region] = free.take(regions.sizes[region], usable)
+        heappush(live, (finals[region], region))
     if len(regions.begins) > EXHAUSTIVE_REGIONS:
         return offsets
     return min(offsets, _largest_first(regions), key=lambda region: _top(regions, region))
@@ -94,7 +106,14 @@ def lifetimes(schedule: Schedule, allocation: int, order: HappensBefore) -> Life
         for view in (*task.reads, *task.writes)
         if view.allocation == allocation and (size := view.nbytes)
     ]
-    begins, ends = _merge(uses)
+    begins: list[int] = []
+    ends: list[int] = []
+    for begin, end, _ in sorted(uses):
+        if not ends or begin >= ends[-1]:
+            begins.append(begin)
+            ends.append(end)
+        else:
+            ends[-1] = max(ends[-1], end)
     tasks = np.array([task for _, _, task in uses], np.int64)
     region = np.array([bisect_right(begins, begin) - 1 for begin, _, _ in uses], np.int64)
     count = len(begins)
@@ -109,18 +128,6 @@ def lifetimes(schedule: Schedule, allocation: int, order: HappensBefore) -> Life
     np.minimum.at(start, region, order.clocks_at_start()[tasks])
     sizes = [arena_aligned(end - begin) for begin, end in zip(begins, ends, strict=True)]
     return Lifetimes(begins=begins, sizes=sizes, first=first, final=final, last=last, start=start)
-
-
-def _merge(uses: Sequence[tuple[int, int, int]]) -> tuple[list[int], list[int]]:
-    begins: list[int] = []
-    ends: list[int] = []
-    for begin, end, _ in sorted(uses):
-        if not ends or begin >= ends[-1]:
-            begins.append(begin)
-            ends.append(end)
-        else:
-            ends[-1] = max(ends[-1], end)
-    return begins, ends
 
 
 class _FreeList:
@@ -173,22 +180,6 @@ class _FreeList:
             stop -= 1
         if stop > go:
             self.begins[go] = max(self.begins[go], end)
-
-
-def _in_launch_order(regions: Lifetimes) -> list[int]:
-    offsets = [0] * len(regions.begins)
-    live: list[tuple[int, int]] = []
-    free = _FreeList()
-    firsts = regions.first.tolist()
-    finals = regions.final.tolist()
-    for region in sorted(range(len(offsets)), key=lambda r: (firsts[r], -regions.sizes[r])):
-        while live and live[0][0] < firsts[region]:
-            dead = heappop(live)[1]
-            free.add(offsets[dead], offsets[dead] + regions.sizes[dead], dead)
-        usable = (regions.last[free.regions] <= regions.start[region]).all(axis=1)
-        offsets[region] = free.take(regions.sizes[region], usable)
-        heappush(live, (finals[region], region))
-    return offsets
 
 
 def _largest_first(regions: Lifetimes) -> list[int]:

@@ -12,9 +12,8 @@ import pytest
 from compiler.backends import memory
 from compiler.backends.base import backend
 from compiler.backends.cpu import features
-from compiler.backends.cpu.build import SharedCode
+from compiler.backends.cpu.build import SharedCode, read_symbols
 from compiler.backends.cpu.driver import BACKEND, usable_threads
-from compiler.backends.cpu.elf import read_symbols
 from compiler.errors import ArgumentError, DeviceError, KernelError, ScheduleError, ShapeError
 from compiler.schedule.kernels import KernelSpec, Launch
 from tests.backends.objects import MIX, chain, compile_object, empty, kernels, mix, values

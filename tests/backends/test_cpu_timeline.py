@@ -8,8 +8,8 @@ from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.cpu.timeline import ThreadSpan, median_run
 from compiler.errors import ArgumentError
 from compiler.schedule.tasks import Allocation, Schedule, Task, View
-from compiler.tools.counters import arena_bytes_in_use, tasks_ready
 from compiler.tools.measured import TaskTime
+from compiler.tools.trace import arena_bytes_in_use, tasks_ready
 from tests.backends.objects import kernels, random_schedule, values
 
 

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, parser
 from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.simulator import Timeline
+from compiler.tools.explore.collect import memory_fact
 from compiler.tools.explore.document import (
     ChoiceFact,
     DeviceFact,
@@ -22,7 +23,6 @@ from compiler.tools.explore.document import (
     TileFact,
 )
 from compiler.tools.explore.layout import drawn
-from compiler.tools.explore.memory import memory_fact
 
 SIZE = 64
 """Bytes of every tensor of a large module."""

@@ -22,9 +22,8 @@ from compiler.target.devices import CORES, H200
 from compiler.target.target import parse_target
 from compiler.tools.cli import main
 from compiler.tools.explore import page
-from compiler.tools.explore.collect import launch_fact, task_facts
+from compiler.tools.explore.collect import launch_fact, memory_fact, task_facts
 from compiler.tools.explore.layout import drawn
-from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sides import artifact_side
 from compiler.tools.explore.sources import NOT_COMPILED, kernel_sources
 from compiler.tools.measured import MeasuredRun, TaskTime

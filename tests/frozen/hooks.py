@@ -35,7 +35,7 @@ EARLY = "compiler.support.family:EARLY"
 IMPORTED = (
     "compiler.driver.build",
     "compiler.kernels.building.kernel",
-    "compiler.kernels.building.control",
+    "compiler.kernels.building.module",
 )
 """Modules that bind the functions above; they are loaded first."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -35,7 +35,8 @@ class KernelTuner:
         """
         start = perf_counter()
         counted = list(groups)
-        mark = _mark(counted)
+        digest = hashlib.sha256("".join(sorted(g.content_hash() for g, _ in counted)).encode())
+        mark = f"tuned {digest.hexdigest()}"
         if cache is not None and cache.load_text(mark, str(target)) is not None:
             return TuningRecord()
         from compiler.autotune.kernels.present_device import tune_here
@@ -56,9 +57,3 @@ class KernelTuner:
 
     def left(self, budget: float, record: TuningRecord) -> float:
         return self.limits.left(budget, record.seconds)
-
-
-def _mark(groups: Sequence[tuple[Group, int]]) -> str:
-    """The name under which it is kept that groups need no measuring."""
-    digest = hashlib.sha256("".join(sorted(g.content_hash() for g, _ in groups)).encode())
-    return f"tuned {digest.hexdigest()}"

@@ -221,7 +221,20 @@ class CandidateBench:
     def _run(
         self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes, blank: Result
     ) -> Result:
-        spec, task = _subject(self.driver, kernel, candidate, code)
+        # A candidate as a kernel with a task, for its trial.
+        packed = [packed_shape(buffer.shape, buffer.packing) for buffer in kernel.reads]
+        reads = [View(0, 0, b.dtype, shape) for b, shape in zip(kernel.reads, packed, strict=True)]
+        writes = [View(0, 0, buffer.dtype, buffer.shape) for buffer in kernel.writes]
+        scratch = [View(0, 0, "uint8", (nbytes,)) for nbytes in candidate.scratch]
+        spec = KernelSpec(
+            name=kernel.name,
+            language=self.driver.language,
+            code=code,
+            launches=candidate.launches,
+            packings=("",) * len(reads),
+            workspaces=candidate.scratch,
+        )
+        task = Task(kernel.name, 0, (), tuple(reads), (*writes, *scratch))
         needed = sum(view.nbytes for view in (*task.reads, *task.writes))
         while self.placed and self.driver.free_memory() < needed:
             self._free_oldest()
@@ -417,25 +430,6 @@ def _call(
         driver.allow_shared(function, launch.shared_bytes)
     arguments = [addresses[i] for i in launch.args]
     return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
-
-
-def _subject(
-    driver: Driver, kernel: TunableKernel, candidate: KernelCandidate, code: bytes
-) -> tuple[KernelSpec, Task]:
-    """A candidate as a kernel with a task, for its trial."""
-    packed = [packed_shape(buffer.shape, buffer.packing) for buffer in kernel.reads]
-    reads = [View(0, 0, b.dtype, shape) for b, shape in zip(kernel.reads, packed, strict=True)]
-    writes = [View(0, 0, buffer.dtype, buffer.shape) for buffer in kernel.writes]
-    scratch = [View(0, 0, "uint8", (nbytes,)) for nbytes in candidate.scratch]
-    spec = KernelSpec(
-        name=kernel.name,
-        language=driver.language,
-        code=code,
-        launches=candidate.launches,
-        packings=("",) * len(reads),
-        workspaces=candidate.scratch,
-    )
-    return spec, Task(kernel.name, 0, (), tuple(reads), (*writes, *scratch))
 
 
 def _place(driver: Driver, kernel: TunableKernel) -> tuple[Handle, list[int]]:

@@ -58,7 +58,16 @@ class TuningSubject:
         """The nanoseconds of a run that one more candidate should gain; 0 if there is none."""
         if len(times) == len(self.configs):
             return 0.0
-        return self.time(times) * GAIN * DECAY ** _failures(times)
+        # The candidates after the best one that were started, which did not gain or may not.
+        best = inf
+        since = 0
+        for number, time in enumerate(times.values()):
+            if time is not None and time < best:
+                best = time
+                since = 0
+            else:
+                since += number > 0
+        return self.time(times) * GAIN * DECAY**since
 
     def next_config(self, times: CandidateTimes) -> Config:
         """The candidate to measure next: the likeliest, later the nearest to the best."""
@@ -85,22 +94,6 @@ def differing_fields(one: Config, other: Config) -> int:
     mine = dict(one)
     theirs = dict(other)
     return sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
-
-
-def _failures(times: CandidateTimes) -> int:
-    """The candidates after the best one that were started, which did not gain or may not.
-
-    The first one of a kernel gains nothing by itself: it counts as one with its alternative.
-    """
-    best = inf
-    since = 0
-    for number, time in enumerate(times.values()):
-        if time is not None and time < best:
-            best = time
-            since = 0
-        else:
-            since += number > 0
-    return since
 
 
 def next_candidate(

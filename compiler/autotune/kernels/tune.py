@@ -134,28 +134,22 @@ def tune(machines: Machines, options: TuneOptions, report: Callable[[str], None]
     folder = user_file(machines.header.arch).parent / LEFT_OVER
     busy = f"another `flowloom tune` is at work in {folder}, wait for it: "
     with locked(folder / "tune", 0.0, busy):
-        _tune(machines, folder, options, report)
-
-
-def _tune(
-    machines: Machines, folder: Path, options: TuneOptions, report: Callable[[str], None]
-) -> None:
-    header = machines.header
-    bundle = _prepared(machines, folder, options, report)
-    left = options.budget - _measure(machines, bundle, folder, options.budget, report)
-    # by measured times, a compilation may compare other graphs than by estimates
-    if left > 0 and (untuned := machines.prepare(options, True, lambda line: None)).kernels:
-        _measure(machines, untuned, folder, left, report)
-    every = [(path, precision) for path in options.models for precision in options.precisions]
-    for path, precision in in_parts(
-        "choose in context", every, lambda one: f"{one[0].name} {one[1]}"
-    ):
-        target = f"cuda:{header.arch}:{precision}"
-        if options.in_context and isinstance(machines, ThisMachine):
-            gain = _in_context(machines, path, target, options)
-            report(f"{path.name} {precision}: {gain}")
-        covered = coverage(path, target, header.device, options.input_shapes)
-        report(f"{path.name} {precision}: {covered}")
+        header = machines.header
+        bundle = _prepared(machines, folder, options, report)
+        left = options.budget - _measure(machines, bundle, folder, options.budget, report)
+        # by measured times, a compilation may compare other graphs than by estimates
+        if left > 0 and (untuned := machines.prepare(options, True, lambda line: None)).kernels:
+            _measure(machines, untuned, folder, left, report)
+        every = [(path, precision) for path in options.models for precision in options.precisions]
+        for path, precision in in_parts(
+            "choose in context", every, lambda one: f"{one[0].name} {one[1]}"
+        ):
+            target = f"cuda:{header.arch}:{precision}"
+            if options.in_context and isinstance(machines, ThisMachine):
+                gain = _in_context(machines, path, target, options)
+                report(f"{path.name} {precision}: {gain}")
+            covered = coverage(path, target, header.device, options.input_shapes)
+            report(f"{path.name} {precision}: {covered}")
 
 
 def _in_context(machine: ThisMachine, path: Path, target: str, options: TuneOptions) -> str:

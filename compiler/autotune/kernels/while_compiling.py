@@ -1,23 +1,20 @@
 """Measures the kernels of a model that no database has, while the model compiles."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from time import perf_counter
 from typing import Any, Protocol
 
 from compiler.autotune.kernels.bundle import FEWEST
 from compiler.autotune.kernels.merge import entries_of, merge_into
-from compiler.autotune.kernels.plan import TuningLimits, TuningSubject
+from compiler.autotune.kernels.plan import TuningLimits, TuningSubject, improved, next_candidate
 from compiler.autotune.kernels.results import Header, Result
-from compiler.autotune.kernels.tuning_search import (
-    TuningBench,
-    TuningFound,
-    search_configs,
-    settle,
-)
+from compiler.choice.alternatives import surely_faster
+from compiler.choice.judges import estimated_timing
 from compiler.errors import ArtifactError, DeviceError
 from compiler.kernels.building.kernel import naming
 from compiler.kernels.building.select import Candidate, Provenance, Selection, best
@@ -25,8 +22,134 @@ from compiler.kernels.database import KEPT, Entry, Measured, user_file
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.group import Group
 from compiler.progress import CandidateMeasured, TuningBegan, notify
-from compiler.schedule.choices import TuningRecord
+from compiler.schedule.choices import Timing, TuningRecord
 from compiler.target.target import Target
+
+CONFIRMED_PART = 0.1
+"""The part of the time that is left for comparing winners with what they replace."""
+
+
+UNCONFIRMED = 0.1
+"""The part of its time that one run of a candidate may be wrong by: it is what a candidate must
+save that could not be compared with the first in turns any more."""
+
+
+class TuningBench(Protocol):
+    """Compiles candidates in the background, and measures each when it is compiled."""
+
+    @property
+    def width(self) -> int:
+        """The candidates that should be under way at once."""
+        ...
+
+    def start(self, key: str, config: Config) -> None:
+        """Begin to compile a candidate."""
+
+    def finished(self, seconds: float) -> tuple[str, Config, float] | None:
+        """The next candidate that was measured, and its nanoseconds: infinity for one that failed.
+
+        None where there is none within some seconds.
+        """
+
+    def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
+        """The times of measured candidates, taken in turns; none where one does not run."""
+        ...
+
+
+@dataclass
+class TuningFound:
+    """The times of candidates by key, and the winners: configs surely faster than the first ones.
+
+    `pairs` are the times of what was replaced and of the winner; `compared` were timed in turns.
+    It is `complete` if it ended as little was to be gained, not as time was over.
+    """
+
+    times: dict[str, dict[Config, float | None]] = field(
+        default_factory=dict[str, dict[Config, float | None]]
+    )
+    winners: dict[str, Config] = field(default_factory=dict[str, Config])
+    pairs: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    compared: set[str] = field(default_factory=set[str])
+    complete: bool = False
+
+    @property
+    def tried(self) -> int:
+        """How many candidates were measured, those that failed included."""
+        return sum(time is not None for times in self.times.values() for time in times.values())
+
+
+def search_configs(
+    subjects: Sequence[TuningSubject],
+    bench: TuningBench,
+    seconds: float,
+    clock: Callable[[], float],
+    *,
+    outcome: TuningFound,
+    others: float = 0.0,
+    report: Callable[[int, int], None] = lambda done, started: None,
+) -> None:
+    """Measure candidates until time is over or little is to be gained, then confirm the winners.
+
+    `outcome` is filled as it goes on, so that an interrupt loses nothing; `report` gets the numbers
+    of candidates that are done, and of those that were started. `others` as in `next_candidate`.
+    """
+    running = 0
+    done = 0
+    last = clock() + seconds
+    end = last - CONFIRMED_PART * seconds
+    while clock() < end:
+        while running < bench.width and (asked := next_candidate(subjects, outcome.times, others)):
+            key, config = asked
+            outcome.times.setdefault(key, {})[config] = None
+            bench.start(key, config)
+            running += 1
+        outcome.complete = not running
+        if outcome.complete:
+            break
+        measured = bench.finished(end - clock())
+        if measured is None:
+            break
+        key, config, time = measured
+        outcome.times[key][config] = time
+        running -= 1
+        done += 1
+        report(done, done + running)
+    for subject, config in improved(subjects, outcome.times):
+        if clock() >= last:
+            break
+        confirm(bench, subject, config, outcome)
+
+
+def confirm(
+    bench: TuningBench, subject: TuningSubject, config: Config, outcome: TuningFound
+) -> None:
+    """Let a candidate win if it is surely faster than the first, in turns with it.
+
+    It wins over a first one that failed: that could not be built.
+    """
+    outcome.compared.add(subject.key)
+    if outcome.times[subject.key][subject.configs[0]] == inf:
+        outcome.winners[subject.key] = config
+        return
+    timings = bench.compared(subject.key, [subject.configs[0], config])
+    if timings and surely_faster(timings[1], timings[0]):
+        outcome.winners[subject.key] = config
+        outcome.pairs[subject.key] = (timings[0].median, timings[1].median)
+
+
+def settle(subjects: Sequence[TuningSubject], outcome: TuningFound) -> None:
+    """Let candidates win that are faster by far, where there was no time to compare them."""
+    for subject, config in improved(subjects, outcome.times):
+        times = outcome.times[subject.key]
+        first = times[subject.configs[0]]
+        best = times[config]
+        if subject.key in outcome.compared or first is None or best is None:
+            continue
+        once = estimated_timing(best, UNCONFIRMED)
+        if first < inf and surely_faster(once, estimated_timing(first)):
+            outcome.winners[subject.key] = config
+            outcome.pairs[subject.key] = (first, best)
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -109,7 +232,16 @@ def tune_groups(
     if left <= 0:
         return TuningRecord(kernels=len(subjects)), False
     outcome = _searched(device, matches, subjects, others, left)
-    return tuning_record(subjects, outcome), outcome.complete
+    # The record of the kernels that were measured, and of the gain.
+    uses = {subject.key: subject.uses for subject in subjects}
+    pairs = [(uses[key], *pair) for key, pair in outcome.pairs.items()]
+    return TuningRecord(
+        kernels=len(subjects),
+        tried=outcome.tried,
+        improved=len(pairs),
+        before=sum(count * before for count, before, _ in pairs),
+        after=sum(count * after for count, _, after in pairs),
+    ), outcome.complete
 
 
 def tunable(
@@ -216,16 +348,3 @@ def with_first(entry: Entry, results: Sequence[Result], config: Config) -> Entry
     ][:1]
     slower = [measured for measured in entry.configs if measured.config != config]
     return replace(entry, configs=(*first, *slower)[:KEPT])
-
-
-def tuning_record(subjects: Sequence[TuningSubject], outcome: TuningFound) -> TuningRecord:
-    """The record of the kernels that were measured, and of the gain."""
-    uses = {subject.key: subject.uses for subject in subjects}
-    pairs = [(uses[key], *pair) for key, pair in outcome.pairs.items()]
-    return TuningRecord(
-        kernels=len(subjects),
-        tried=outcome.tried,
-        improved=len(pairs),
-        before=sum(count * before for count, before, _ in pairs),
-        after=sum(count * after for count, _, after in pairs),
-    )

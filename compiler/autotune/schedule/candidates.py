@@ -152,14 +152,6 @@ def _group_time(group: dataflow.GroupOp, costs: Mapping[str, float]) -> float:
     return control_time(group.control.form, bodies)
 
 
-def _workspaces(group: dataflow.GroupOp, kernel: KernelSpec) -> list[int]:
-    """The bytes of a kernel's workspaces, by the symbols of the group where they depend on some."""
-    own = symbols_of_group(group)
-    assert kernel.symbols == tuple(kernel_symbols(own).values()), "the order of the kernel's sizes"
-    values = {symbol: extent_of(other) for symbol, other in zip(kernel.symbols, own, strict=True)}
-    return [*substituted_shape(kernel.workspaces, values)]
-
-
 def annotate(
     module: ModuleOp, kernels: Mapping[str, KernelSpec], device: DeviceModel | None = None
 ) -> None:
@@ -170,7 +162,14 @@ def annotate(
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
-            op.workspaces = ArrayAttr(map(int64, _workspaces(op, kernel)))
+            own = symbols_of_group(op)
+            assert kernel.symbols == tuple(kernel_symbols(own).values()), (
+                "the order of the kernel's sizes"
+            )
+            values = {
+                symbol: extent_of(other) for symbol, other in zip(kernel.symbols, own, strict=True)
+            }
+            op.workspaces = ArrayAttr(map(int64, [*substituted_shape(kernel.workspaces, values)]))
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
             if device is not None:
                 slots = resource_demand(task_demand(kernel.example, 1.0, device), device)[0]

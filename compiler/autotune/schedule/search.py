@@ -22,11 +22,10 @@ from compiler.scheduling.bounds import lower_bound
 from compiler.scheduling.costs import Costs
 from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.outline import outline
-from compiler.scheduling.placement import Placement, PlacementPolicy, place
+from compiler.scheduling.placement import PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import search
 from compiler.scheduling.simulator import Simulator, TaskDemand
-from compiler.support.dag import DAG
 from compiler.target.target import parse_target
 
 
@@ -98,7 +97,11 @@ def search_module(
         policies=dict(best.policies),
         bound=asdict(bound),
     )
-    return SearchedPipeline(placed_pipeline(groups.dag, best.placement), record, outlines)
+    passes = parse(default_pipeline())
+    text = placement_to_text(groups.dag, best.placement)
+    specs = [str(step.spec()) for step in passes if step.name not in PLACING]
+    specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
+    return SearchedPipeline(",".join(specs), record, outlines)
 
 
 def name_of(group: GroupOp) -> str:
@@ -118,12 +121,3 @@ def _demand(group: GroupOp, kernels: Mapping[str, KernelSpec], costs: Costs) -> 
 
 PLACING = ("partition-graph", "assign-streams", "order-launches", "keep-weights")
 """The passes whose decisions a placement holds."""
-
-
-def placed_pipeline(dag: DAG, placement: Placement) -> str:
-    """The default pipeline with a placement instead of the policies that decide one."""
-    passes = parse(default_pipeline())
-    text = placement_to_text(dag, placement)
-    specs = [str(step.spec()) for step in passes if step.name not in PLACING]
-    specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
-    return ",".join(specs)

@@ -5,16 +5,78 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.autotune.substitution.attentions import attention_key
 from compiler.autotune.substitution.kernels import KernelCosts
+from compiler.graph.attention import find_attentions
 from compiler.graph.rewriting.dataflow import module_of
+from compiler.graph.rewriting.network import TermNetwork, network_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
+from compiler.graph.windows import StridedOperand
 from compiler.ir.dataflow import GraphOp
+from compiler.net.operators import KINDS, Kind
 from compiler.net.spec import KnownTensor
 from compiler.rewrite.search.cost_model import CostPolicy
 from compiler.rewrite.search.kernels import TermKernel, kernels_of, mixed_cost
 from compiler.scheduling.simulator import Simulator, TaskDemand
+from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import FLOATS
+
+
+def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
+    """A key that attentions of one time have in common; None where the operators of an ONNX node
+    are not one attention of a graph with views around it, so that they become several kernels."""
+    network = network_of(graph)
+    members = {i for i, term in enumerate(network.terms) if term.node == node}
+    attention = next((a for a in find_attentions(network) if members.issuperset(a.operators)), None)
+    if attention is None:
+        return None
+    around = [network.terms[i] for i in sorted(members.difference(attention.operators))]
+    if any(KINDS.get(term.kind) is not Kind.VIEW for term in around):
+        return None
+    from compiler.kernels.building.kernel import attention_layout
+
+    operands = (attention.query, attention.key, attention.value, attention.result)
+    described = tuple(_operand_key(network, operand) for operand in operands)
+    views = tuple(term.types for term in around)
+    # The operators that compute, and what each reads: results of one before it, constants or
+    # other values.
+    scores = (attention.first, *attention.scores, attention.softmax)
+    weights = (*attention.weights, *attention.views, attention.second)
+    inner = sorted({*scores, *weights, *attention.results})
+    producers = {
+        v: (i, k) for i, n in enumerate(inner) for k, v in enumerate(network.operators[n].outputs)
+    }
+    return (
+        described,
+        attention_layout(attention, target),
+        tuple(
+            (
+                network.operators[n].type,
+                frozenset(network.terms[n].attributes.items()),
+                tuple(_read(network, producers, v) for v in network.operators[n].inputs),
+                network.terms[n].types,
+            )
+            for n in inner
+        ),
+        views,
+    )
+
+
+def _operand_key(network: TermNetwork, operand: StridedOperand) -> Hashable:
+    """An operand without its strides."""
+    keep_type = None if operand.keep is None else network.values[operand.keep]
+    dtype = network.values[operand.source].dtype
+    return operand.window.shape, dtype, operand.factor, operand.norm_floor, keep_type
+
+
+def _read(
+    network: TermNetwork, producers: dict[int, tuple[int, int]], value: int | None
+) -> Hashable:
+    if value is None:
+        return None
+    constant = network.constants.get(value)
+    content = None if constant is None else constant.tobytes()
+    return producers.get(value), network.values[value], content
+
 
 MARKED_NODE = "the kernel in question"
 """The node name of the term whose kernel is estimated."""
@@ -90,19 +152,20 @@ class TermCosts:
     def attention(self, kernel: TermKernel) -> TaskDemand:
         """The demand of the kernel of an attention, or of the kernels that it becomes."""
         if kernel.members not in self._by_members:
-            self._by_members[kernel.members] = self._of_attention(self._alone(kernel.members))
+            last = self._alone(kernel.members)
+            if last not in self._by_term:
+                reads = [
+                    term for term in reachable((last,)) if term.kind in MAKERS and not term.node
+                ]
+                around = tuple(_contraction(self._terms, value) for value in (*reads, last))
+                key = attention_key(around, MARKED_NODE, self.kernels.target) or last
+                if key not in self._known:
+                    self._known[key] = self.kernels.marked(
+                        module_of(around, self.like), MARKED_NODE
+                    )
+                self._by_term[last] = self._known[key]
+            self._by_members[kernel.members] = self._by_term[last]
         return self._by_members[kernel.members]
-
-    def _of_attention(self, last: Term) -> TaskDemand:
-        """The demand of an attention by its last operator, estimated once for those of a kind."""
-        if last not in self._by_term:
-            reads = [term for term in reachable((last,)) if term.kind in MAKERS and not term.node]
-            around = tuple(_contraction(self._terms, value) for value in (*reads, last))
-            key = attention_key(around, MARKED_NODE, self.kernels.target) or last
-            if key not in self._known:
-                self._known[key] = self.kernels.marked(module_of(around, self.like), MARKED_NODE)
-            self._by_term[last] = self._known[key]
-        return self._by_term[last]
 
     def _alone(self, members: Sequence[Term]) -> Term:
         """The last one of some operators on other operands: the same for attentions of a kind."""

@@ -72,7 +72,13 @@ def requirements(target: str, ask: Callable[[], Collection[str]] | None = None) 
     """
     parsed = parse_cpu(target)
     needed: dict[str, Any] = {"architecture": parsed.instruction_set}
-    used = _known_features(parsed.mcpu)
+    # The features of the host, of the x86-64 levels and of plain AArch64; None of others.
+    if not parsed.mcpu:
+        used = host_features()
+    elif parsed.mcpu == AARCH64:
+        used = ()
+    else:
+        used = LEVELS[parsed.mcpu].split() if parsed.mcpu in LEVELS else None
     listed = {name[1:] for name in parsed.features.split(",") if name.startswith("+")}
     if used is None and ask is not None:
         used = ask()
@@ -87,15 +93,6 @@ def generated(instruction_set: str, features: Collection[str]) -> set[str]:
     if instruction_set == AARCH64:
         return HWCAPS.keys() & features
     return {name for name in features if _IN_CODE.match(name)}
-
-
-def _known_features(processor: str) -> Collection[str] | None:
-    """The features of the host, of the x86-64 levels and of plain AArch64; None of others."""
-    if not processor:
-        return host_features()
-    if processor == AARCH64:
-        return ()
-    return LEVELS[processor].split() if processor in LEVELS else None
 
 
 def check_features(needed: Mapping[str, Any]) -> None:

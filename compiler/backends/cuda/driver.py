@@ -35,17 +35,13 @@ def bindings() -> Any:
             f"CUDA cannot be initialised ({status.name}): check with nvidia-smi that a GPU is "
             "present, visible (CUDA_VISIBLE_DEVICES) and that its driver is new enough"
         )
-    check_driver(library.cuDriverGetVersion()[1])
-    return library
-
-
-def check_driver(version: int) -> None:
-    """Raise DeviceError unless a driver's version, such as 13000 for CUDA 13.0, is new enough."""
+    version = library.cuDriverGetVersion()[1]
     if version < OLDEST_DRIVER:
         raise DeviceError(
             f"the NVIDIA driver is for CUDA {version_text(version)}, kernels need one for CUDA "
             f"{version_text(OLDEST_DRIVER)} or newer: update the driver"
         )
+    return library
 
 
 def version_text(version: int) -> str:

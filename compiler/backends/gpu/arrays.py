@@ -90,12 +90,10 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
             f"an array is on DLPack device {device}, the executable on "
             f"{driver.dlpack_device}: move the array or load the module on its device"
         )
-    return _from_capsule(array, device, driver.handle_address(stream))
-
-
-def _from_capsule(array: Any, device: tuple[int, int], stream: int) -> DeviceView:
     on_cuda = device[0] == dlpack.CUDA
-    capsule = array.__dlpack__(stream=stream or (LEGACY_STREAM if on_cuda else 0))
+    capsule = array.__dlpack__(
+        stream=driver.handle_address(stream) or (LEGACY_STREAM if on_cuda else 0)
+    )
     if (place := dlpack.place_of(capsule)) != device:
         raise ShapeError(
             f"an array says that it is on DLPack device {device}, and lends memory of {place}:"

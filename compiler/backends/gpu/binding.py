@@ -138,14 +138,6 @@ class Binder:
         check_names("input", inputs, self._inputs, complete=True)
         check_names("output", targets, self._outputs, complete=False)
         placement = RunBuffers(dict(self._own))
-        self._place_inputs(placement, inputs, stream)
-        if not on_device:
-            self._place_outputs(placement, targets, stream)
-        return placement
-
-    def _place_inputs(
-        self, placement: RunBuffers, inputs: Mapping[str, Any], stream: Handle
-    ) -> None:
         copies: dict[int, CopyRange] = {}
         for name, (index, allocation) in self._inputs.items():
             view = self._view(placement, allocation, inputs[name], stream)
@@ -157,6 +149,9 @@ class Binder:
             elif view.nbytes and view.address != self._own[index]:
                 copies[index] = self._own[index], view.address, view.nbytes
         placement.copies_in = self._in_turn(copies)
+        if not on_device:
+            self._place_outputs(placement, targets, stream)
+        return placement
 
     def _place_outputs(
         self, placement: RunBuffers, targets: Mapping[str, Any], stream: Handle
@@ -174,7 +169,12 @@ class Binder:
                 placement.addresses[index] = view.address
             elif view.nbytes and view.address != self._own[index]:
                 copies[index] = view.address, self._own[index], view.nbytes
-        check_apart(views)
+        spans = sorted((view.address, view.nbytes, name) for name, view in views.items())
+        for (start, nbytes, first), (begin, _, second) in pairwise(
+            span for span in spans if span[1]
+        ):
+            if begin < start + nbytes:
+                raise _shared(first, second)
         on_host = [
             (name, array)
             for name, array in targets.items()
@@ -315,14 +315,6 @@ def check_names(
         what = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
         remedy = f"; {COMPILED_IN}" if extra and kind == "input" else ""
         raise ShapeError(f"{what}; the model's {kind}s are {list(expected)}{remedy}")
-
-
-def check_apart(outputs: Mapping[str, DeviceView]) -> None:
-    """Raise ShapeError for outputs that share device memory, where one would be lost."""
-    spans = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
-    for (start, nbytes, first), (begin, _, second) in pairwise(span for span in spans if span[1]):
-        if begin < start + nbytes:
-            raise _shared(first, second)
 
 
 def _shared(first: str, second: str) -> ShapeError:

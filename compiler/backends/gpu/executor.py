@@ -113,13 +113,6 @@ class GpuProgram:
     share: DeviceShare | None = None
 
 
-def check_mode(schedule: Schedule, settings: ExecutorSettings) -> None:
-    """Raise DeviceError for settings in which a schedule with an If or a Loop cannot run."""
-    if settings.mode != "graph" or settings.children:
-        where = "a child graph" if settings.children else f"mode {settings.mode!r}"
-        refuse_control(schedule, where, "run it in mode 'graph' without child graphs")
-
-
 class Programs:
     """A module's kernels on a device, loaded as schedules need them, and its weights.
 
@@ -188,7 +181,9 @@ class GpuExecutor:
         self._closed = False
         self._driver.make_current()
         schedule = self._plan.schedule
-        check_mode(schedule, self.settings)
+        if self.settings.mode != "graph" or self.settings.children:
+            where = "a child graph" if self.settings.children else f"mode {self.settings.mode!r}"
+            refuse_control(schedule, where, "run it in mode 'graph' without child graphs")
         self._buffers = Buffers(self._driver, schedule, program.weights.addresses, program.share)
         addresses = self._buffers.addresses
         self._calls = Calls(self._driver, schedule, program.functions, addresses)

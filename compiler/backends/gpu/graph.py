@@ -95,7 +95,13 @@ class GraphBuilder:
             self._last[task] = add_control(self._driver, self.graph, (*ended, *kernels), control)
             return
         for index in self._calls.of_task[task]:
-            self.nodes[index] = self._add_call(task, index, ended, kernels)
+            # Add a kernel node after `ended`, which must have ended; `kernels` may still run.
+            early = kernels if self._parts.pdl and self._calls.programmatic[index] else ()
+            self.early |= bool(early)
+            after = ended if early else (*ended, *kernels)
+            call = self._calls.calls[index]
+            priority = self._plan.priorities[task]
+            self.nodes[index] = self._driver.add_call(self.graph, after, call, priority, early)
             ended = ()
             kernels = (self.nodes[index],)
         if self._calls.of_task[task]:
@@ -103,17 +109,6 @@ class GraphBuilder:
             self._last[task] = kernels[0]
         else:
             self._last[task] = self._driver.add_empty(self.graph, (*ended, *kernels))
-
-    def _add_call(
-        self, task: int, index: int, ended: Sequence[Handle], kernels: Sequence[Handle]
-    ) -> Handle:
-        """Add a kernel node after `ended`, which must have ended; `kernels` may still run."""
-        early = kernels if self._parts.pdl and self._calls.programmatic[index] else ()
-        self.early |= bool(early)
-        after = ended if early else (*ended, *kernels)
-        call = self._calls.calls[index]
-        priority = self._plan.priorities[task]
-        return self._driver.add_call(self.graph, after, call, priority, early)
 
     def add_unit(self, unit: Subflow) -> None:
         """Add several tasks as one child graph, or a single task directly."""

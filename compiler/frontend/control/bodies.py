@@ -45,7 +45,7 @@ def check_passed(body: onnx.GraphProto, values: Sequence[Value], shaped: int) ->
     for i, (info, value) in enumerate(zip(body.input, values, strict=False)):
         if info.type.HasField("tensor_type"):
             declared = Declared.of(info.type)
-            declared = declared if i < shaped else declared.without_shape()
+            declared = declared if i < shaped else Declared(declared.dtype, None)
             declared.check(f"its body declares {info.name!r} as", value)
 
 
@@ -102,14 +102,13 @@ def _scan(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
     _directions(attributes, "scan_input_directions", count)
     _of_length(attributes, "scan_output_axes", len(body.output) - states)
     _directions(attributes, "scan_output_directions", len(body.output) - states)
-    _same_length(inputs[states:], _of_length(attributes, "scan_input_axes", count))
-
-
-def _same_length(sequences: Inputs, axes: Sequence[int]) -> None:
-    shapes = [value.shape for value in sequences if value is not None]
+    shapes = [value.shape for value in inputs[states:] if value is not None]
     for shape in shapes:
         has_rank("a scanned input", shape, 1)
-    lengths = {s[axis_in(axis, len(s))] for s, axis in zip(shapes, axes, strict=True)}
+    lengths = {
+        s[axis_in(axis, len(s))]
+        for s, axis in zip(shapes, _of_length(attributes, "scan_input_axes", count), strict=True)
+    }
     if len(lengths) > 1:
         named = " and ".join(map(listed, shapes))
         raise ShapeMismatch(f"it scans inputs of shapes {named}, which differ in length")

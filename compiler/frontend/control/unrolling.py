@@ -298,13 +298,11 @@ def _unrolled_scan(
     columns = [[row[i] for row in rows] for i in range(count)]
     backwards = rows_of.output_backwards
     columns = [c[::-1] if back else c for c, back in zip(columns, backwards, strict=False)]
-    slices = [_slice_type(value, axis) for value, axis in zip(sequences, axes, strict=True)]
+    slices = [
+        Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
+        for value, axis in zip(sequences, axes, strict=True)
+    ]
     return [*states, *_stacked(walker, node, columns, rows_of.output_axes, [*states, *slices])]
-
-
-def _slice_type(value: Value, axis: int) -> Value:
-    """A value with the type of a tensor's slices along an axis, which counts from the front."""
-    return Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
 def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:

@@ -1,6 +1,6 @@
 """Specialisation of a part of a model whose inputs have known types, and some known contents."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -178,7 +178,15 @@ def _sources(
         seen.add(current)
         if not _is_small(current):
             return None
-        read = _run_time(makers[current].inputs) if current in makers else []
+        read = (
+            [
+                value
+                for value in (makers[current].inputs)
+                if value is not None and value.array is None
+            ]
+            if current in makers
+            else []
+        )
         if read and all(map(_is_small, read)):
             pending += read
         elif current not in names:
@@ -186,10 +194,6 @@ def _sources(
         else:
             (found.split_at if current in makers else found.known).add(names[current])
     return found
-
-
-def _run_time(values: Iterable[Value | None]) -> list[Value]:
-    return [value for value in values if value is not None and value.array is None]
 
 
 def _is_small(value: Value) -> bool:

@@ -266,8 +266,15 @@ class Specialiser:
     def _outputs(self, node: BodyNode) -> Sequence[Value]:
         self.builder.node = node.name
         if any(value is not None and value.unknown for value in node.inputs):
-            return self._after_unknown(node)
-        check = self._check_of(node)
+            # Outputs of a node whose inputs are unknown: only its operator can be checked.
+            if self._meaning(node) is None:
+                return self._problem(node, node.unknown())
+            return [Value(name) for name in node.proto.output]
+        # The check of a node; only ONNX's operators without bodies are checked themselves.
+        op_type = node.op_type
+        own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
+        opset = node.opset if own else 0
+        check = NodeCheck(node, node.name, opset, node.proto.output, self.remedy)
         try:
             schema = schema_of(node.op_type, node.opset, node.domain)
             if node.is_first and schema is not None:
@@ -279,7 +286,8 @@ class Specialiser:
             check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
             check.is_valid_by_text = not any(rule.refuses for rule in node.onnxruntime)
             check.shapes()
-            if self._has_bodies(node):
+            old = node.op_type == "Scan" and node.opset < 9
+            if node.op_type in CONTROL and not node.domain and not old:
                 args = node.inputs, node.attributes, len(node.proto.output)
                 check_bodies(node.op_type, *args)
             outputs = self._specialise(node)
@@ -295,18 +303,6 @@ class Specialiser:
             raise check.error(Mismatch(str(error))) from error
         return outputs
 
-    def _has_bodies(self, node: BodyNode) -> bool:
-        """Whether it is control flow of a supported version, which Scan of opset 8 is not."""
-        old = node.op_type == "Scan" and node.opset < 9
-        return node.op_type in CONTROL and not node.domain and not old
-
-    def _check_of(self, node: BodyNode) -> NodeCheck:
-        """The check of a node; only ONNX's operators without bodies are checked themselves."""
-        op_type = node.op_type
-        own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
-        opset = node.opset if own else 0
-        return NodeCheck(node, node.name, opset, node.proto.output, self.remedy)
-
     def _function_of(self, node: BodyNode) -> onnx.FunctionProto | None:
         """The model-local function that a node calls, if it calls one."""
         return self.functions.get((node.domain, node.op_type, node.proto.overload))
@@ -316,12 +312,6 @@ class Specialiser:
         if node.key not in self.reported:  # reported once, however often a loop repeats it
             self.reported.add(node.key)
             self.problems.append(Problem(node.name, node.op_type, where, error))
-        return [Value(name) for name in node.proto.output]
-
-    def _after_unknown(self, node: BodyNode) -> list[Value]:
-        """Outputs of a node whose inputs are unknown: only its operator can be checked."""
-        if self._meaning(node) is None:
-            return self._problem(node, node.unknown())
         return [Value(name) for name in node.proto.output]
 
     def _meaning(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:

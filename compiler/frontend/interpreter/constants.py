@@ -240,10 +240,8 @@ def evaluate_max_unpool(node: Use) -> Array:
     """Elements at the indices from which a MaxPool took them, zeros elsewhere."""
     x, kernel = node.array(0), node["kernel_shape"]
     rank = len(kernel)
-    strides, pads = (
-        node["strides"] or [1] * rank,
-        node["pads"] or [0] * 2 * rank,
-    )
+    strides = node["strides"] or [1] * rank
+    pads = node["pads"] or [0] * 2 * rank
     sizes = zip(x.shape[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
     own = [*x.shape[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes)]
     result = np.zeros(own, x.dtype)

@@ -117,7 +117,8 @@ class _Masker:
     def averaged(self, operator: Operator, extents: Sequence[TrueExtent]) -> None:
         """Make a mean whose padding is zeros: the sum, divided by the number of elements."""
         data, result = operator.operand(0), operator.output
-        axes = _reduced_axes(operator)
+        pools = operator.op_type == "GlobalAveragePool"
+        axes = [*range(2, operator.operand(0).rank)] if pools else operator["axes"]
         whole = prod(data.shape[axis] for axis in axes) // prod(size for size, _ in extents)
         count = constant("padding.count", np.asarray(whole, np.int64))
         for _, extent in extents:
@@ -225,12 +226,6 @@ class _Masker:
 def _element(dtype: str) -> int:
     """ONNX's number of a type."""
     return helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype)))
-
-
-def _reduced_axes(operator: Operator) -> list[int]:
-    """The axes of a ReduceMean or a GlobalAveragePool."""
-    pools = operator.op_type == "GlobalAveragePool"
-    return [*range(2, operator.operand(0).rank)] if pools else operator["axes"]
 
 
 def factor_before(operator: Operator, axis: int, stride: int, size: int) -> tuple[int, int] | None:

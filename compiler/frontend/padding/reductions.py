@@ -107,10 +107,8 @@ def _matmul(pair: OperatorPair) -> Effect:
 
 def _gemm(pair: OperatorPair) -> Effect:
     addend = pair.given(2)
-    left, right = (
-        (1, 0) if pair.operator["transA"] else (0, 1),
-        ((1, 0) if pair.operator["transB"] else (0, 1)),
-    )
+    left = (1, 0) if pair.operator["transA"] else (0, 1)
+    right = (1, 0) if pair.operator["transB"] else (0, 1)
     axes = pair.operand(0).axes[left[0]], pair.operand(1).axes[right[1]]
     needs = _contracted(pair, (left[1], right[0]))
     return Effect([axes if addend is None else broadcast_axes(pair, axes, addend.axes)], needs)
@@ -122,13 +120,13 @@ def _contracted(pair: OperatorPair, numbers: tuple[int, int]) -> list[Need]:
     if not unified(pair, *inner).open:
         return []
     return [
-        Mask(index, axis, fill_of(pair, 2 + index) if _of_integers(pair) else 0.0)
+        Mask(
+            index,
+            axis,
+            fill_of(pair, 2 + index) if pair.operator.op_type == "MatMulInteger" else 0.0,
+        )
         for index, axis in enumerate(numbers)
     ]
-
-
-def _of_integers(pair: OperatorPair) -> bool:
-    return pair.operator.op_type == "MatMulInteger"
 
 
 def _rows(pair: OperatorPair) -> Effect:

@@ -5,20 +5,67 @@ A MatMul or Conv of integers of a run's own range and constant weights is one of
 of the weights, which are those of the quantised model.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from math import inf, prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from compiler.frontend.graph import Dequantised, Operator, Quantised, Value
-from compiler.frontend.quantised.bounds import bounds_of_code, number_bounds
 from compiler.frontend.quantised.contract import REARRANGING, is_same
 from compiler.frontend.quantised.walk import Walk
-from compiler.net.facts import NumberRange
+from compiler.net.facts import EVERYTHING, NumberRange
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import clipped
+
+MOST_FOLLOWED = 8
+"""The most operators that are followed."""
+
+_LARGEST = 1 << 16
+"""Most elements of a constant that is read for its bounds."""
+
+
+def number_bounds(
+    value: Value, makers: Mapping[Value, Operator], depth: int = MOST_FOLLOWED
+) -> NumberRange:
+    """The bounds of a value's elements; `makers` has the operators of values."""
+    if value.array is not None and value.array.size <= _LARGEST:
+        array: Any = value.content
+        if not array.size:
+            return EVERYTHING
+        low, high = float(array.min()), float(array.max())
+        return (low, high) if low <= high else EVERYTHING  # no order with NaN
+    if isinstance(value.code, Dequantised) and (limits := bounds_of_code(value.code)) is not None:
+        return limits
+    maker = makers.get(value)
+    if maker is None or not depth:
+        return EVERYTHING
+    entry = OPERATORS.get(maker.op_type)
+    if entry is None or (value is not maker.outputs[0] and entry.maps is None):
+        return EVERYTHING  # positions, as a MaxPool has, are outside the bounds of numbers
+    if entry.picks:
+        return number_bounds(maker.operand(0), makers, depth - 1)
+    if entry.facts.interval is None:
+        return EVERYTHING
+    return entry.facts.interval(
+        [EVERYTHING if v is None else number_bounds(v, makers, depth - 1) for v in maker.inputs]
+    )
+
+
+def bounds_of_code(code: Dequantised) -> NumberRange | None:
+    """The numbers of the least and the greatest integer of a tensor.
+
+    None for floats of a byte, several scales, and what only a run knows.
+    """
+    constant = code.scale.array is not None and (code.zero is None or code.zero.array is not None)
+    if not constant or not code.whole or "int" not in code.integers.dtype:
+        return None
+    limits, scale = ml_dtypes.iinfo(code.integers.dtype), float(code.scale.content)
+    zero = 0 if code.zero is None else int(code.zero.content)
+    return ((limits.min - zero) * scale, (limits.max - zero) * scale) if scale > 0 else None
+
 
 FLOATS_OF = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 """The contractions of floats for those of integers."""
@@ -80,13 +127,10 @@ class Unrounding(Walk):
         if number is None:
             return None
         if maker.op_type == "Max":
-            return self._rectified(number, maker.operand(1), code)
+            # A number at least 0, as its integers are at least the zero point.
+            rectifies = is_same(maker.operand(1), code.zero) and bounds_of_code(code) is not None
+            return self.builder.one("Relu", number) if rectifies else None
         return self.builder.emit(maker.op_type, [number, *maker.inputs[1:]], maker.attributes)[0]
-
-    def _rectified(self, number: Value, least: Value, code: Dequantised) -> Value | None:
-        """A number at least 0, as its integers are at least the zero point."""
-        rectifies = is_same(least, code.zero) and bounds_of_code(code) is not None
-        return self.builder.one("Relu", number) if rectifies else None
 
     def _weights(self, integers: Value, code: Dequantised) -> Value | None:
         """The numbers of constant integers, of which a run moves some."""

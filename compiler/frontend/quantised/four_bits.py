@@ -75,17 +75,7 @@ def _packed(builder: Builder, operator: Operator) -> Value | None:
     rows = _rows(code if operator["transB"] else code.transposed)
     if rows is None:
         return None
-    result = packed_matmul(builder, data, rows)
-    addend = operator.inputs[2] if len(operator.inputs) > 2 else None
-    if addend is None:
-        return result
-    if operator["beta"] != 1:
-        addend = builder.one("Mul", addend, builder.constant(operator["beta"], data.dtype))
-    return builder.one("Add", result, addend)
-
-
-def packed_matmul(builder: Builder, data: Value, rows: FourBits) -> Value:
-    """The MatMulNBits by rows of integers from 0 to 15, whose blocks are along them."""
+    # The MatMulNBits by rows of integers from 0 to 15, whose blocks are along them.
     columns, depth = rows.integers.shape
     size = rows.block
     blocks = -(-depth // size)
@@ -95,7 +85,13 @@ def packed_matmul(builder: Builder, data: Value, rows: FourBits) -> Value:
     if rows.zeros is not None:
         inputs.append(builder.constant(pack_nibbles(rows.zeros)))
     sizes = {"K": depth, "N": columns, "bits": 4, "block_size": size}
-    return builder.emit("MatMulNBits", inputs, sizes)[0]
+    result = builder.emit("MatMulNBits", inputs, sizes)[0]
+    addend = operator.inputs[2] if len(operator.inputs) > 2 else None
+    if addend is None:
+        return result
+    if operator["beta"] != 1:
+        addend = builder.one("Mul", addend, builder.constant(operator["beta"], data.dtype))
+    return builder.one("Add", result, addend)
 
 
 def _rows(code: FourBits) -> FourBits | None:

@@ -45,12 +45,12 @@ def rewrite_imputer(call: Call) -> list[Value]:
     if imputed.size not in (1, x.shape[-1]):
         raise ShapeMismatch(f"it has {imputed.size} values for {x.shape[-1]} columns")
     replaced = call.attributes.get(f"replaced_value_{kind}", 0)
-    missing = call.one("IsNaN", x) if np.isnan(replaced) else _equal(call, replaced)
+    missing = (
+        call.one("IsNaN", x)
+        if np.isnan(replaced)
+        else call.one("Equal", call.data, call.scalar(replaced))
+    )
     return [call.one("Where", missing, call.scalar(imputed), x)]
-
-
-def _equal(call: Call, number: float) -> Value:
-    return call.one("Equal", call.data, call.scalar(number))
 
 
 @_classical("Scaler")

@@ -14,16 +14,6 @@ from compiler.net.operators import POSITIONS, check_size
 from compiler.tensors.substitution import as_extent, holds_extents
 
 
-def numbers_up_to(call: Call, count: int) -> Value:
-    """The int64 numbers from 0 up to `count`, made of two vectors of about its square root."""
-    width = max(1, isqrt(count))
-    rows = ceil(count / width)
-    high = call.builder.constant(np.arange(rows)[:, None] * width, "int64")
-    low = call.builder.constant(np.arange(width), "int64")
-    numbers = call.reshaped(call.one("Add", high, low), [rows * width])
-    return call.part(numbers, 0, 0, count)
-
-
 def rewrite_range(call: Call) -> list[Value]:
     """A constant; or, if that is large, the start plus multiples of the step."""
     if any(holds_extents(call.content(index)) for index in range(3)):
@@ -39,7 +29,13 @@ def rewrite_range(call: Call) -> list[Value]:
         return [constant("", array)]
     # The interpreter computes in these types, too: float32 would round each multiple of the step.
     exact = "int64" if isinstance(first, int) else "float64"
-    numbers = numbers_up_to(call, count)
+    # The int64 numbers from 0 up to `count`, made of two vectors of about its square root.
+    width = max(1, isqrt(count))
+    rows = ceil(count / width)
+    high = call.builder.constant(np.arange(rows)[:, None] * width, "int64")
+    low = call.builder.constant(np.arange(width), "int64")
+    numbers = call.reshaped(call.one("Add", high, low), [rows * width])
+    numbers = call.part(numbers, 0, 0, count)
     if exact != "int64":
         numbers = call.one("Cast", numbers, to=element_type(exact))
     scaled = call.one("Mul", numbers, call.builder.constant(by, exact))

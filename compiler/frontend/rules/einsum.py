@@ -126,7 +126,11 @@ def einsum_steps(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Contr
         for letter, extent in zip(term, shape, strict=True):
             extents[letter] = extents.get(letter, 1) if extent == 1 else extent
     steps = _summed_first(terms, result)
-    steps += _two_by_two(terms, result, extents)
+    sizes = [tuple(extents[letter] for letter in term) for term in terms]
+    arrays = [np.broadcast_to(np.float32(0), size) for size in sizes]
+    search = "optimal" if len(terms) <= EXHAUSTIVE else "greedy"
+    (_, *path), _ = np.einsum_path(f"{','.join(terms)}->{result}", *arrays, optimize=search)
+    steps += [_contracted(terms, operands, result) for operands in path]
     total = sum(_multiplications(equation, extents) for _, equation in steps)
     alone = max(1, len(shapes) - 1) * prod(extents.values())
     return steps if total < alone else []
@@ -158,12 +162,3 @@ def _summed_first(terms: list[str], result: str) -> list[Contracted]:
     while (own := next((i for i in range(len(terms)) if has_own(i)), None)) is not None:
         steps.append(_contracted(terms, (own,), result))
     return steps
-
-
-def _two_by_two(terms: list[str], result: str, extents: Mapping[str, int]) -> list[Contracted]:
-    """The Einsums that contract the operands, by numpy's search for the least work."""
-    sizes = [tuple(extents[letter] for letter in term) for term in terms]
-    arrays = [np.broadcast_to(np.float32(0), size) for size in sizes]
-    search = "optimal" if len(terms) <= EXHAUSTIVE else "greedy"
-    (_, *path), _ = np.einsum_path(f"{','.join(terms)}->{result}", *arrays, optimize=search)
-    return [_contracted(terms, operands, result) for operands in path]

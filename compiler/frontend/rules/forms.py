@@ -170,18 +170,14 @@ def rewrite_cast(call: Call) -> list[Value]:
             return [x]
         call.drop("round_mode", *(("saturate",) if target not in FLOAT8 else ()))
     if CAST_PACKED_INTEGERS in call.onnxruntime:
-        x = _rounded_half_away(call, x)
+        # Floats rounded to the nearest integers, halves away from zero, as C's round does.
+        size = call.one("Abs", x)
+        low = call.one("Floor", size)
+        half = call.builder.constant(0.5, x.dtype)
+        over = call.one("GreaterOrEqual", call.one("Sub", size, low), half)
+        high = call.one("Add", low, call.one("Cast", over, to=element_type(x.dtype)))
+        x = call.one("Mul", high, call.one("Sign", x))
     return [call.one("Cast", x, **{**attributes, "to": element_type(target)})]
-
-
-def _rounded_half_away(call: Call, x: Value) -> Value:
-    """Floats rounded to the nearest integers, halves away from zero, as C's round does."""
-    size = call.one("Abs", x)
-    low = call.one("Floor", size)
-    half = call.builder.constant(0.5, x.dtype)
-    over = call.one("GreaterOrEqual", call.one("Sub", size, low), half)
-    high = call.one("Add", low, call.one("Cast", over, to=element_type(x.dtype)))
-    return call.one("Mul", high, call.one("Sign", x))
 
 
 @rule("IsInf", "IsNaN")

@@ -9,17 +9,49 @@ import numpy as np
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import (
     Dequantised,
+    FourBits,
     Inputs,
     NeedsHost,
     Quantised,
     Value,
 )
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
+from compiler.net.four_bits import FOUR_BIT_MIDDLE, Array
 from compiler.net.operators import ShapeMismatch
 from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
+
+HALF_BYTES = ("int4", "uint4")
+"""The dtypes of four bits."""
+
+
+def four_bits(call: Call) -> FourBits | None:
+    """The integers of DequantizeLinear's constant result; None unless they are a matrix's."""
+    x, scale, zero = call.data, call.operand(1), call.input(2)
+    if x.array is None or scale.array is None or x.rank != 2 or scale.dtype != "float32":
+        return None
+    if zero is not None and zero.array is None:
+        return None
+    axis, block = call.axis(), call["block_size"]
+    scales = _shaped(scale.content)
+    if scales.ndim == 2 and not block:
+        block = -(-x.shape[axis] // scales.shape[axis])
+    if block and x.shape[axis] % block:
+        return None
+    zeros = np.zeros(scales.shape, x.content.dtype) if zero is None else _shaped(zero.content)
+    return FourBits(_unsigned(x.content), scales, _unsigned(zeros), axis, block)
+
+
+def _shaped(numbers: Array) -> Array:
+    """Scales or zero points, a single one without axes."""
+    return numbers.reshape(()) if numbers.ndim == 1 and numbers.size == 1 else numbers
+
+
+def _unsigned(integers: Array) -> Array:
+    """Integers of four bits from 0 to 15, the middle added to signed ones."""
+    offset = FOUR_BIT_MIDDLE if integers.dtype.name == "int4" else 0
+    return (integers.astype(np.int8) + np.int8(offset)).astype(np.uint8)
 
 
 def _cast(call: Call, value: Value, dtype: str) -> Value:
@@ -194,7 +226,14 @@ def integer_matmul(
 ) -> Value:
     """An exact MatMul: zero points of rows of A, and those of B, are subtracted from its sums."""
     if 1 in (a.rank, b.rank):
-        return _vector_matmul(call, a, b, zeros)
+        # A MatMul of vectors, as one of matrices with one row or column.
+        left = call.reshaped(a, [1, *a.shape]) if a.rank == 1 else a
+        right = call.reshaped(b, [*b.shape, 1]) if b.rank == 1 else b
+        result = integer_matmul(call, left, right, zeros)
+        lead = result.shape[:-2]
+        rows = () if a.rank == 1 else result.shape[-2:-1]
+        columns = () if b.rank == 1 else result.shape[-1:]
+        return call.reshaped(result, [*lead, *rows, *columns])
     b, b_zero = _signed(call, b, zeros[1])
     a_zero = zeros[0]
     if b_zero is not None:
@@ -223,19 +262,6 @@ def _less_rows(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value]
         result = call.one("Sub", result, shift)
     rows = call.one("ReduceSum", _cast(call, a, "int32"), axes=[-1])
     return call.one("Sub", result, call.one("Mul", rows, b_zero))
-
-
-def _vector_matmul(
-    call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
-) -> Value:
-    """A MatMul of vectors, as one of matrices with one row or column."""
-    left = call.reshaped(a, [1, *a.shape]) if a.rank == 1 else a
-    right = call.reshaped(b, [*b.shape, 1]) if b.rank == 1 else b
-    result = integer_matmul(call, left, right, zeros)
-    lead = result.shape[:-2]
-    rows = () if a.rank == 1 else result.shape[-2:-1]
-    columns = () if b.rank == 1 else result.shape[-1:]
-    return call.reshaped(result, [*lead, *rows, *columns])
 
 
 @rule("MatMulInteger")
@@ -300,13 +326,10 @@ def rewrite_qlinear_matmul(call: Call) -> list[Value]:
         return [_saturated(call, scaled, y_zero, y_zero.dtype)]
     accumulated = integer_matmul(call, a, b, (a_zero, b_zero))
     numbers = (_rows(call, a_scale, a.rank), b_scale, y_scale, y_zero)
-    *scales, zero = (_single(call, number) for number in numbers)
+    *scales, zero = (
+        call.reshaped(number, []) if number.shape == (1,) else number for number in numbers
+    )
     return _rescaled(call, accumulated, scales, zero)
-
-
-def _single(call: Call, value: Value) -> Value:
-    """A vector of one element as that element: a MatMul of two vectors has no axis."""
-    return call.reshaped(value, []) if value.shape == (1,) else value
 
 
 @rule("QLinearConv")

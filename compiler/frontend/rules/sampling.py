@@ -47,23 +47,20 @@ class Image:
         if self.padding == "border":
             return self.clamped(position, size)
         if self.padding == "reflection":
-            return self.reflected(position, size)
+            # A position reflected at the borders until it is between them.
+            low, high = (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
+            if high <= low:
+                return self.op("Mul", self.clamped(position, 1), 0.0)
+            distance = self.op("Abs", self.op("Sub", position, low))
+            period = self.number(2 * (high - low))
+            rest = self.call.one("Mod", distance, period, fmod=1)
+            return self.op("Add", self.op("Min", rest, self.op("Sub", period, rest)), low)
         return position
 
     def clamped(self, position: Value, size: int) -> Value:
         """A position between the first pixel and the last; NaN is the first."""
         positive = self.op("GreaterOrEqual", position, 0.0)
         return self.op("Where", positive, self.op("Min", position, size - 1), 0.0)
-
-    def reflected(self, position: Value, size: int) -> Value:
-        """A position reflected at the borders until it is between them."""
-        low, high = (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
-        if high <= low:
-            return self.op("Mul", self.clamped(position, 1), 0.0)
-        distance = self.op("Abs", self.op("Sub", position, low))
-        period = self.number(2 * (high - low))
-        rest = self.call.one("Mod", distance, period, fmod=1)
-        return self.op("Add", self.op("Min", rest, self.op("Sub", period, rest)), low)
 
     def read(self, positions: Sequence[Value]) -> Value:
         """The pixels at whole positions, zeros outside the image: [batch, channels, positions]."""
@@ -166,21 +163,19 @@ def rewrite_grid_sample(call: Call) -> list[Value]:
     positions: list[Value] = []
     for axis, size in enumerate(sizes):
         own = component(call, grid, len(sizes) - 1 - axis, grid.rank - 1)
-        position = _pixel(image, call.reshaped(own, [batch, 1, prod(outer)]), size)
+        above = image.op("Add", call.reshaped(own, [batch, 1, prod(outer)]), 1.0)
+        if image.align_corners:
+            position = image.op("Mul", image.op("Div", above, 2.0), size - 1.0)
+        else:
+            position = image.op(
+                "Div", image.op("Sub", image.op("Mul", above, float(size)), 1.0), 2.0
+            )
         if mode == "nearest":
             position = image.op("Round", position)
         # PyTorch and onnxruntime move only the pixels of a polynomial, onnx's reference its middle.
         positions.append(position if mode == "cubic" else image.inside(position, size))
     result = call.reshaped(image.interpolated(positions, mode), [batch, channels, *outer])
     return [in_type(call, result, call.data.dtype)]
-
-
-def _pixel(image: Image, position: Value, size: int) -> Value:
-    """A position from -1 to 1 in pixels."""
-    above = image.op("Add", position, 1.0)
-    if image.align_corners:
-        return image.op("Mul", image.op("Div", above, 2.0), size - 1.0)
-    return image.op("Div", image.op("Sub", image.op("Mul", above, float(size)), 1.0), 2.0)
 
 
 @rule("AffineGrid")

@@ -30,7 +30,32 @@ def whole_recurrence(
     sizes = Recurrence(call.op_type, steps, batch, hidden, directions, exchanges=exchanges)
     if not steps or not _is_plain(call, functions, sizes) or not call.builder.has_kernel(sizes):
         return None
-    return _emit(call, sizes, functions[0])
+    # The projection of the inputs and the recurrence.
+    x, width = _time_first(call, call.data), call.data.shape[2]
+    bias, own_bias = _biases(call, sizes)
+    weight = call.reshaped(call.operand(1), [-1, width])
+    projected = call.one("Gemm", call.reshaped(x, [-1, width]), weight, bias, transB=1)
+    inputs = [
+        call.reshaped(projected, [sizes.steps, sizes.batch, -1]),
+        call.operand(2),
+        own_bias,
+        _lengths(call, sizes.steps),
+        *(_state(call, index) for index in (5, 6)[: 1 + (call.op_type == "LSTM")]),
+    ]
+    while inputs[-1] is None:
+        inputs.pop()
+    names, alphas, betas = zip(*functions[0], strict=True)
+    attributes: dict[str, object] = {
+        "cell": call.op_type,
+        "direction": call["direction"],
+        "activations": list(names),
+        "activation_alpha": list(alphas),
+        "activation_beta": list(betas),
+        "clip": float(call["clip"] or 0),
+        "input_forget": int(call["input_forget"] or 0),
+        "linear_before_reset": int(not _resets_first(call)),
+    }
+    return call.builder.emit_used("Recurrence", inputs, attributes, call.used)
 
 
 def _is_plain(
@@ -53,37 +78,6 @@ def _is_plain(
 def _resets_first(call: Call) -> bool:
     """Whether a GRU resets its state before the GEMM that reads it."""
     return call.op_type == "GRU" and not call["linear_before_reset"]
-
-
-def _emit(
-    call: Call, sizes: Recurrence, functions: Sequence[tuple[str, float, float]]
-) -> list[Value]:
-    """The projection of the inputs and the recurrence."""
-    x, width = _time_first(call, call.data), call.data.shape[2]
-    bias, own_bias = _biases(call, sizes)
-    weight = call.reshaped(call.operand(1), [-1, width])
-    projected = call.one("Gemm", call.reshaped(x, [-1, width]), weight, bias, transB=1)
-    inputs = [
-        call.reshaped(projected, [sizes.steps, sizes.batch, -1]),
-        call.operand(2),
-        own_bias,
-        _lengths(call, sizes.steps),
-        *(_state(call, index) for index in (5, 6)[: 1 + (call.op_type == "LSTM")]),
-    ]
-    while inputs[-1] is None:
-        inputs.pop()
-    names, alphas, betas = zip(*functions, strict=True)
-    attributes: dict[str, object] = {
-        "cell": call.op_type,
-        "direction": call["direction"],
-        "activations": list(names),
-        "activation_alpha": list(alphas),
-        "activation_beta": list(betas),
-        "clip": float(call["clip"] or 0),
-        "input_forget": int(call["input_forget"] or 0),
-        "linear_before_reset": int(not _resets_first(call)),
-    }
-    return call.builder.emit_used("Recurrence", inputs, attributes, call.used)
 
 
 def _time_first(call: Call, value: Value) -> Value:

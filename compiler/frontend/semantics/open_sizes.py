@@ -1,6 +1,6 @@
 """Warnings about models whose sizes only a run decides, before any run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -47,7 +47,22 @@ def typed_nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, Infos]
     """
     typed = model
     with suppress(Exception):
-        typed = onnx.shape_inference.infer_shapes(_without_weights(model))
+        # The model with large initializers turned into inputs.
+        light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+        graph = model.graph
+        light.graph.name = graph.name
+        light.graph.node.extend(graph.node)
+        light.graph.input.extend(graph.input)
+        light.graph.output.extend(graph.output)
+        light.graph.value_info.extend(graph.value_info)
+        present = {info.name for info in graph.input}
+        for tensor in graph.initializer:
+            if int(np.prod(tensor.dims)) <= LARGEST_CONSTANT:
+                light.graph.initializer.append(tensor)
+            elif tensor.name not in present:
+                info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+                light.graph.input.append(info)
+        typed = onnx.shape_inference.infer_shapes(light)
     yield from _nodes(typed.graph, {})
 
 
@@ -61,36 +76,17 @@ def _candidates(node: onnx.NodeProto) -> list[SemanticsRule]:
 def _nodes(graph: onnx.GraphProto, outer: Infos) -> Iterator[tuple[onnx.NodeProto, Infos]]:
     """The nodes of a graph and of the bodies in it, with the types that they see."""
     infos = {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
-    constants = {t.name: _tensor_type(t) for t in graph.initializer if t.name not in infos}
+    constants = {
+        t.name: helper.make_tensor_type_proto(t.data_type, t.dims)
+        for t in graph.initializer
+        if t.name not in infos
+    }
     infos = {**outer, **constants, **infos}
     for node in graph.node:
         yield node, infos
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
                 yield from _nodes(body, infos)
-
-
-def _tensor_type(tensor: onnx.TensorProto) -> onnx.TypeProto:
-    return helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-
-
-def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with large initializers turned into inputs."""
-    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    graph = model.graph
-    light.graph.name = graph.name
-    light.graph.node.extend(graph.node)
-    light.graph.input.extend(graph.input)
-    light.graph.output.extend(graph.output)
-    light.graph.value_info.extend(graph.value_info)
-    present = {info.name for info in graph.input}
-    for tensor in graph.initializer:
-        if int(np.prod(tensor.dims)) <= LARGEST_CONSTANT:
-            light.graph.initializer.append(tensor)
-        elif tensor.name not in present:
-            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            light.graph.input.append(info)
-    return light
 
 
 def _meets(
@@ -119,8 +115,8 @@ def _value(name: str, infos: Infos, constants: Mapping[str, np.ndarray], size: i
     tensor = infos[name].tensor_type if name in infos else onnx.TypeProto.Tensor()
     if not tensor.elem_type or not tensor.HasField("shape"):
         return None
-    return Value(name, dtype_name(tensor.elem_type), _sizes(tensor.shape.dim, size))
-
-
-def _sizes(dims: Sequence[onnx.TensorShapeProto.Dimension], size: int) -> tuple[int, ...]:
-    return tuple(d.dim_value if d.HasField("dim_value") else size for d in dims)
+    return Value(
+        name,
+        dtype_name(tensor.elem_type),
+        tuple(d.dim_value if d.HasField("dim_value") else size for d in tensor.shape.dim),
+    )

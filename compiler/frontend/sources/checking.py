@@ -13,7 +13,7 @@ from onnx import TypeProto
 
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
-from compiler.frontend.graph import Contradiction, Inputs, Value
+from compiler.frontend.graph import Contradiction, Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.sources import check_source, check_source_attributes
 from compiler.net.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
@@ -52,10 +52,6 @@ class Declared:
     def of_known(cls, type: KnownTensor) -> "Declared":
         """From a type by the table, for the example sizes."""
         return cls(type.dtype, shape_at_hints(type.shape))
-
-    def without_shape(self) -> "Declared":
-        """The element type alone."""
-        return Declared(self.dtype, None)
 
     def agrees_in_shape(self, shape: Sequence[int]) -> bool:
         """Whether a shape fits the declared dimensions."""
@@ -109,7 +105,7 @@ def declared_types(graph: onnx.GraphProto, with_shapes: bool) -> dict[str, Decla
 
 def without_shapes(declared: Mapping[str, Declared]) -> dict[str, Declared]:
     """The element types alone."""
-    return {name: type.without_shape() for name, type in declared.items()}
+    return {name: Declared(type.dtype, None) for name, type in declared.items()}
 
 
 def _differ_in_shape(types: Sequence[Declared], results: Sequence[Value]) -> bool:
@@ -125,12 +121,6 @@ def shapes_are_declared(inputs: Iterable[onnx.ValueInfoProto]) -> bool:
 
 def _is_fixed(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> bool:
     return all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims)
-
-
-def fit_text(inputs: Inputs) -> str:
-    """The inputs of a node as messages list them, with types."""
-    named = (v for v in inputs if v is not None and v.dtype)
-    return ", ".join(f"{v.name or 'constant'} {type_text(v.dtype, v.shape)}" for v in named)
 
 
 @dataclass(slots=True)
@@ -158,8 +148,17 @@ class NodeCheck:
         schema = schema_of(self.node.op_type, self.opset)
         if schema is None:
             return
-        self._check_present(schema)
-        self._check_types()
+        for i, formal in enumerate(schema.inputs if self.node.op_type != "Resize" else ()):
+            single = formal.option == onnx.defs.OpSchema.FormalParameterOption.Single
+            if single and self.node.input(i) is None:
+                raise self.error(Mismatch(f"its input {i} ({formal.name!r}) is left out"))
+        for i, value in enumerate(self.node.inputs):
+            if value is None or not value.dtype:
+                continue
+            allowed = input_types(self.node.op_type, self.opset, i)
+            if onnx_type(value.dtype) not in allowed:
+                known = ", ".join(sorted(allowed))
+                raise self.error(Mismatch(f"its input {i} is {value.dtype}; it can be {known}"))
         try:
             check_source_attributes(self.node)
         except Mismatch as error:
@@ -176,23 +175,6 @@ class NodeCheck:
             raise self.error(error) from error
         self.expected = expected if self.is_by_text else None
 
-    def _check_present(self, schema: onnx.defs.OpSchema) -> None:
-        """Raise ModelError for a required input that is omitted; old forms of Resize need fewer."""
-        for i, formal in enumerate(schema.inputs if self.node.op_type != "Resize" else ()):
-            single = formal.option == onnx.defs.OpSchema.FormalParameterOption.Single
-            if single and self.node.input(i) is None:
-                raise self.error(Mismatch(f"its input {i} ({formal.name!r}) is left out"))
-
-    def _check_types(self) -> None:
-        """Raise ModelError for an input type that no opset from the node's on supports."""
-        for i, value in enumerate(self.node.inputs):
-            if value is None or not value.dtype:
-                continue
-            allowed = input_types(self.node.op_type, self.opset, i)
-            if onnx_type(value.dtype) not in allowed:
-                known = ", ".join(sorted(allowed))
-                raise self.error(Mismatch(f"its input {i} is {value.dtype}; it can be {known}"))
-
     def after(
         self, results: Sequence[Value], declared: Mapping[str, Declared]
     ) -> Mapping[str, Declared]:
@@ -207,7 +189,7 @@ class NodeCheck:
         inferred = [Declared.of(type) for type in self._by_onnx()]
         elsewise = self.node.op_type in ONNX_DIFFERS or not self.is_by_text
         if elsewise and _differ_in_shape(inferred, results):
-            inferred = [type.without_shape() for type in inferred]
+            inferred = [Declared(type.dtype, None) for type in inferred]
             declared = without_shapes(declared)
         for value, type in zip(results, inferred, strict=False):
             self._compare("onnx's inference says", value, type)
@@ -260,6 +242,7 @@ class NodeCheck:
     def error(self, mismatch: Mismatch) -> ModelError | ShapeError:
         """The error that names the node, its inputs and the remedy."""
         kind = ShapeError if isinstance(mismatch, ShapeMismatch) else ModelError
-        given = fit_text(self.node.inputs)
+        named = (v for v in self.node.inputs if v is not None and v.dtype)
+        given = ", ".join(f"{v.name or 'constant'} {type_text(v.dtype, v.shape)}" for v in named)
         what = f"does not fit its inputs ({given})" if given else "is invalid"
         return kind(f"{self.node.op_type} {self.name!r} {what}: {mismatch}; {self.remedy}")

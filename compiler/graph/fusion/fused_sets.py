@@ -76,16 +76,7 @@ class FusedSets:
         if not after:
             self.order[low] = self.order[high]
             return
-        before = self._dependencies(low, high)
-        position = self.order.__getitem__
-        sequence = [*sorted(before, key=position), low, *sorted(after, key=position)]
-        positions = sorted([*(position(s) for s in sequence), position(high)])
-        del positions[len(before)]
-        for fused, free in zip(sequence, positions, strict=True):
-            self.order[fused] = free
-
-    def _dependencies(self, low: int, high: int) -> set[int]:
-        """The sets ordered between the two that the higher one depends on."""
+        # The sets ordered between the two that the higher one depends on.
         between: set[int] = set()
         stack = [high]
         while stack:
@@ -93,4 +84,10 @@ class FusedSets:
                 if self.order[other] > self.order[low] and other not in between:
                     between.add(other)
                     stack.append(other)
-        return between
+        before = between
+        position = self.order.__getitem__
+        sequence = [*sorted(before, key=position), low, *sorted(after, key=position)]
+        positions = sorted([*(position(s) for s in sequence), position(high)])
+        del positions[len(before)]
+        for fused, free in zip(sequence, positions, strict=True):
+            self.order[fused] = free

@@ -167,11 +167,6 @@ def step_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) 
     return recurrence.exchanges * (STEP_US + multiplying + reading + ARRIVED_US * arrived)
 
 
-def unrolled_us(recurrence: Recurrence) -> float:
-    """The estimated microseconds of one step after another; directions run side by side."""
-    return recurrence.steps * recurrence.exchanges * UNROLLED_US
-
-
 def unroll_all(recurrence: Recurrence) -> bool:
     """`has_kernel` of a target without any: every recurrence is unrolled."""
     return False
@@ -188,7 +183,10 @@ def has_kernel(recurrence: Recurrence, target: Target) -> bool:
         return False
     gpu = parse_gpu(str(target))
     times = (kernel_us(recurrence, config, gpu) for config in recurrent_configs(recurrence, gpu))
-    return min(times, default=float("inf")) < MARGIN * unrolled_us(recurrence)
+    # The estimated microseconds of one step after another; directions run side by side.
+    return min(times, default=float("inf")) < MARGIN * (
+        recurrence.steps * recurrence.exchanges * UNROLLED_US
+    )
 
 
 def _cluster(hidden: int, most: int) -> int:

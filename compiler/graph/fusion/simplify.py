@@ -9,17 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, SSAValue
 
-from compiler.graph.attributes import constant_operand
 from compiler.graph.fusion.hoisting import Hoisted, hoisted
-from compiler.ir.dataflow import OperatorOp
+from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import value_to_attribute
+from compiler.ir.values import attribute_to_array, value_to_attribute
 from compiler.net.maps import strided
 from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec
 from compiler.net.operators.movement import is_movement
 from compiler.tensors.exact import same_extents
 from compiler.tensors.strides import StridedWindow
+
+
+def constant_operand(op: OperatorOp, operand: int) -> NDArray[Any] | None:
+    """The value of an operand that is a constant; None for any other and for one left out."""
+    owner = op.inputs[operand].owner if operand < len(op.inputs) else None
+    return attribute_to_array(owner.value) if isinstance(owner, ConstantOp) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +114,12 @@ def _view_of_view(op: OperatorOp) -> ReshapeOf | None:
     return ReshapeOf(before.inputs[0]) if before and 0 not in shape_of(op.outputs[0].type) else None
 
 
-def _permutation(op: OperatorOp) -> list[int]:
-    return op["perm"]
-
-
 def _transpose_of_transpose(op: OperatorOp) -> Update | None:
     before = _producer(op.inputs[0], "Transpose")
     if before is None:
         return None
-    inner = _permutation(before)
-    composed = [inner[axis] for axis in _permutation(op)]
+    inner = before["perm"]
+    composed = [inner[axis] for axis in op["perm"]]
     return Update([before.inputs[0]], {"perm": value_to_attribute(composed)})
 
 
@@ -152,7 +153,12 @@ def _padded_convolution(op: OperatorOp) -> Update | None:
     pad = _producer(op.inputs[0], "Pad")
     if pad is None:
         return None
-    added = _zero_padding(pad)
+    # The zeros added before (row 0) and after (row 1) each axis; None for other padding.
+    fill = constant_operand(pad, 1) if len(pad.inputs) > 1 else np.zeros(1)
+    if pad["mode"] != "constant" or fill is None or fill.any():
+        added = None
+    else:
+        added = np.array(pad["pads"]).reshape(2, -1)
     if added is None or added[:, :2].any() or (added < 0).any():
         return None
     spatial = added[:, 2:].ravel().tolist()
@@ -160,14 +166,6 @@ def _padded_convolution(op: OperatorOp) -> Update | None:
     return Update(
         [pad.inputs[0], *list(op.inputs)[1:]], {**op.attributes, "pads": value_to_attribute(pads)}
     )
-
-
-def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
-    """The zeros added before (row 0) and after (row 1) each axis; None for other padding."""
-    fill = constant_operand(pad, 1) if len(pad.inputs) > 1 else np.zeros(1)
-    if pad["mode"] != "constant" or fill is None or fill.any():
-        return None
-    return np.array(pad["pads"]).reshape(2, -1)
 
 
 _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)

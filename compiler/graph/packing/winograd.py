@@ -18,21 +18,14 @@ def points_of(results: int) -> int:
 
 def transformed_kernels(kernels: numpy.ndarray, results: int) -> numpy.ndarray:
     """Kernels [..., 3, 3] as their values [..., m + 2, m + 2] at all points of both axes."""
-    matrix = _kernel_matrix(results)
-    count = points_of(results)
-    values = kernels.reshape(-1, 9).astype(numpy.float64) @ numpy.kron(matrix, matrix).T
-    return values.astype(kernels.dtype).reshape(*kernels.shape[:-2], count, count)
-
-
-def _kernel_matrix(results: int) -> numpy.ndarray:
-    """The values of three taps at the points, in the order 0, a, -a, ..., infinity.
-
-    Those at each point but infinity are divided by what the image's are multiplied by.
-    """
+    # The values of three taps at the points, in the order 0, a, -a, ..., infinity.
     points = [0.0, *(sign * point for point in POINTS[results] for sign in (1, -1))]
     rows = [
         numpy.array([1, point, point * point])
         / numpy.prod([point - other for other in points if other != point])
         for point in points
     ]
-    return numpy.array([*rows, [0, 0, 1]])
+    matrix = numpy.array([*rows, [0, 0, 1]])
+    count = points_of(results)
+    values = kernels.reshape(-1, 9).astype(numpy.float64) @ numpy.kron(matrix, matrix).T
+    return values.astype(kernels.dtype).reshape(*kernels.shape[:-2], count, count)

@@ -58,10 +58,6 @@ def _frozen(value: Any) -> Hashable:
     return tuple(cast(list[Any], value)) if isinstance(value, list) else value
 
 
-def _thawed(value: Any) -> Any:
-    return list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value
-
-
 def as_term(kind: str, attributes: Mapping[str, Any], shape: Shape) -> dict[str, Hashable]:
     """The attributes of a term for an operator whose first operand has a shape."""
     if kind == "Slice" and (bounds := _one_slice(attributes, shape)) is not None:
@@ -86,7 +82,10 @@ def as_operator(
     plain: dict[str, Any] = dict(attributes)
     if kind == "Slice" and "stop" in plain and tensors[0] is not None:
         return _bounds_of_each_axis(tensors[0].shape, **plain)
-    return {name: _thawed(value) for name, value in plain.items()}
+    return {
+        name: list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value
+        for name, value in plain.items()
+    }
 
 
 def _bounds_of_each_axis(shape: Shape, axis: int, start: int, stop: int) -> dict[str, Any]:

@@ -12,17 +12,15 @@ def constant_key(term: Term) -> str:
     keys: dict[Term, str] = {}
     for part in reachable([term]):
         inputs = [keys[item] for item in part.operands]
-        keys[part] = _key(part, inputs)
+        if part.kind == "weight":
+            key = str(part.attributes["key"])
+        else:
+            values: dict[str, Any] = dict(part.attributes)
+            array = values.pop("array", None)
+            if isinstance(array, FrozenArray):
+                values |= {"value": array.array.ravel().tolist()}
+            if not part.inputs:
+                values |= {"shape": list(part.shape)}
+            key = derived_key(part.kind, inputs, values, part.dtype)
+        keys[part] = key
     return keys[term]
-
-
-def _key(term: Term, inputs: list[str]) -> str:
-    if term.kind == "weight":
-        return str(term.attributes["key"])
-    values: dict[str, Any] = dict(term.attributes)
-    array = values.pop("array", None)
-    if isinstance(array, FrozenArray):
-        values |= {"value": array.array.ravel().tolist()}
-    if not term.inputs:
-        values |= {"shape": list(term.shape)}
-    return derived_key(term.kind, inputs, values, term.dtype)

@@ -179,7 +179,14 @@ class Terms:
         term = self._known.get(key)
         if term is None:
             known = all(t.constant for t in inputs if t is not None)
-            constant = known and kind in CONSTANT and is_folded(attributes, len(inputs))
+            constant = (
+                known
+                and kind in CONSTANT
+                and (
+                    "pads" not in attributes
+                    or (len(inputs) == 1 and attributes["mode"] == "constant")
+                )
+            )
             number = len(self._known)
             term = Term(
                 kind=kind,
@@ -193,11 +200,6 @@ class Terms:
             )
             self._known[key] = term
         return term
-
-
-def is_folded(attributes: Mapping[str, Hashable], inputs: int) -> bool:
-    """Whether a derived weight's key can name an operator: of Pads only those with zeros."""
-    return "pads" not in attributes or (inputs == 1 and attributes["mode"] == "constant")
 
 
 def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:

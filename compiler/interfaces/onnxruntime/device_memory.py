@@ -45,8 +45,3 @@ def fill(tensor: DeviceArray, array: Array) -> None:
     """Overwrite a tensor with an array of its dtype and shape."""
     tensor.driver.make_current()
     upload(tensor.driver, [(tensor.address, as_bytes(array))])
-
-
-def borrowed(driver: Driver, dtype: str, shape: Sequence[int], address: int) -> DeviceArray:
-    """A tensor in memory of the caller, who keeps it alive."""
-    return DeviceArray(driver, Allocation("output", "", dtype, tuple(shape)), address, None)

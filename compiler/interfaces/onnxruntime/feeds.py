@@ -68,20 +68,7 @@ def _checked(arg: NodeArg, value: Any) -> Any:
             f"the input {arg.name!r} is {passed}, and the model takes {dtype} ({arg.type}):"
             " convert it"
         )
-    _check_shape(arg, tuple(array.shape))
-    return array
-
-
-def dtype_of(array: Any) -> "np.dtype[Any] | None":
-    """The numpy dtype of an array; None for a library's own that numpy does not know."""
-    try:
-        name = array.dtype
-        return numpy_dtype(name) if isinstance(name, str) else np.dtype(name)
-    except TypeError:
-        return None
-
-
-def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:
+    shape = tuple(array.shape)
     if arg.shape and len(shape) != len(arg.shape):
         raise InvalidArgument(
             f"the input {arg.name!r} has {len(shape)} dimensions, {list(shape)}, and the model"
@@ -93,3 +80,13 @@ def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:
                 f"dimension {axis} of the input {arg.name!r} is {size}, and the model takes"
                 f" {declared}"
             )
+    return array
+
+
+def dtype_of(array: Any) -> "np.dtype[Any] | None":
+    """The numpy dtype of an array; None for a library's own that numpy does not know."""
+    try:
+        name = array.dtype
+        return numpy_dtype(name) if isinstance(name, str) else np.dtype(name)
+    except TypeError:
+        return None

@@ -36,7 +36,7 @@ from compiler.interfaces.onnxruntime.options import (
 from compiler.interfaces.onnxruntime.ort_value import OrtValue, wrapped
 from compiler.interfaces.onnxruntime.overrides import with_sizes
 from compiler.interfaces.onnxruntime.profiling import SessionProfile
-from compiler.interfaces.onnxruntime.providers import Provider, providers_of
+from compiler.interfaces.onnxruntime.providers import providers_of
 from compiler.program.model import DynamicModule
 from compiler.program.signature import ValueType
 from compiler.support.arguments import (
@@ -151,7 +151,14 @@ class InferenceSession:
         constants = initializers_of(proto.graph)
         self.module = self._compiled()
         self._inputs = [node_arg(i) for i in proto.graph.input if i.name not in constants]
-        self._outputs = _outputs_of(proto, self.module)
+        # The outputs; those of which the model does not give the shape with the module's.
+        compiled = {spec.name: node_arg_of(spec) for spec in self.module.outputs}
+        declared = [node_arg(info) for info in proto.graph.output]
+        static = isinstance(self.module, Module)
+        self._outputs = [
+            compiled[arg.name] if static and (not arg.shape or None in arg.shape) else arg
+            for arg in declared
+        ]
 
     @property
     def _threads(self) -> int | None:
@@ -181,7 +188,15 @@ class InferenceSession:
             options["threads"] = self._threads
         strict = self._options.entries.get("session.disable_cpu_ep_fallback") == "1"
         module = compiler.compile(self._sized, **options, overridable=fed, dynamic=not strict)
-        return _on_device(module, self._provider)
+        # A module that is loaded on the provider's device.
+        if self._provider.device_id == 0 or self._provider.target in ("cpu", "emu"):
+            return module
+        if not isinstance(module, Module):
+            raise DeviceError(
+                f"dynamic modules run on the first device: set CUDA_VISIBLE_DEVICES or"
+                f" HIP_VISIBLE_DEVICES to {self._provider.device_id} instead of device_id"
+            )
+        return module.with_options(ordinal=self._provider.device_id)
 
     def _event(self, name: str, **details: Any) -> Any:
         return nullcontext() if self._profile is None else self._profile.event(name, **details)
@@ -359,26 +374,3 @@ def _is_directory(model: ModelSource) -> TypeGuard[str | os.PathLike[str]]:
     if not isinstance(model, str | os.PathLike):
         return False
     return os.fspath(model) != "" and Path(model).is_dir()
-
-
-def _on_device(module: Any, provider: Provider) -> Any:
-    """A module that is loaded on the provider's device."""
-    if provider.device_id == 0 or provider.target in ("cpu", "emu"):
-        return module
-    if not isinstance(module, Module):
-        raise DeviceError(
-            f"dynamic modules run on the first device: set CUDA_VISIBLE_DEVICES or"
-            f" HIP_VISIBLE_DEVICES to {provider.device_id} instead of device_id"
-        )
-    return module.with_options(ordinal=provider.device_id)
-
-
-def _outputs_of(model: onnx.ModelProto, module: Any) -> list[NodeArg]:
-    """The outputs; those of which the model does not give the shape with the module's."""
-    compiled = {spec.name: node_arg_of(spec) for spec in module.outputs}
-    declared = [node_arg(info) for info in model.graph.output]
-    static = isinstance(module, Module)
-    return [
-        compiled[arg.name] if static and (not arg.shape or None in arg.shape) else arg
-        for arg in declared
-    ]

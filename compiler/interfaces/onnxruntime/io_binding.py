@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.gpu.arrays import DeviceArray
-from compiler.backends.memory import Array
 from compiler.errors import InvalidArgument
-from compiler.interfaces.onnxruntime.device_memory import borrowed, driver_of, fill
+from compiler.interfaces.onnxruntime.device_memory import driver_of, fill
 from compiler.interfaces.onnxruntime.node_arg import NodeArg, element_dtype
 from compiler.interfaces.onnxruntime.ort_value import DEVICE_WORD, OrtValue, wrapped
+from compiler.schedule.tasks import Allocation
 from compiler.support.arguments import (
     ADDRESS,
     MAPPING,
@@ -42,21 +42,25 @@ MEMORY: Mapping[str, ArgumentKind] = {"shape": SHAPE, "buffer_ptr": ADDRESS}
 """The arguments that describe memory of the caller's."""
 
 
-def host_memory(pointer: int, dtype: "np.dtype[Any]", shape: Sequence[int]) -> Array:
-    """The caller's memory at an address, as an array that shares it."""
-    nbytes = prod(shape) * dtype.itemsize
-    memory = (ctypes.c_uint8 * nbytes).from_address(pointer)
-    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
-
-
 def memory_at(
     device: str, ordinal: int, element_type: Any, shape: Sequence[int], pointer: int
 ) -> OrtValue:
     """The caller's memory on a device, which must live as long as the binding."""
     dtype = element_dtype(element_type)
     if device == "cpu":
-        return OrtValue(host_memory(pointer, dtype, shape))
-    return OrtValue(borrowed(driver_of(device, ordinal), dtype.name, shape, pointer), device)
+        # The caller's memory at an address, as an array that shares it.
+        nbytes = prod(shape) * dtype.itemsize
+        memory = (ctypes.c_uint8 * nbytes).from_address(pointer)
+        return OrtValue(np.ctypeslib.as_array(memory).view(dtype).reshape(shape))
+    return OrtValue(
+        DeviceArray(
+            driver_of(device, ordinal),
+            Allocation("output", "", dtype.name, tuple(shape)),
+            pointer,
+            None,
+        ),
+        device,
+    )
 
 
 @own_errors(_KINDS)

@@ -53,7 +53,13 @@ def metadata_of(model: onnx.ModelProto) -> ModelMetadata:
 
 def node_arg(info: onnx.ValueInfoProto) -> NodeArg:
     """An input or output as the model declares it."""
-    return NodeArg(info.name, ort_type(info.type), shape_of_info(info))
+    # The sizes and symbols of a declared tensor; empty if it has no shape.
+    dims = info.type.tensor_type.shape.dim
+    return NodeArg(
+        info.name,
+        ort_type(info.type),
+        [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims],
+    )
 
 
 def node_arg_of(spec: Any) -> NodeArg:
@@ -73,12 +79,6 @@ def _type_text_of(spec: Any) -> str:
         keys = "string" if spec.keys == "str_" else spec.keys
         return f"map({keys},{tensor_text(dtype)})"
     return tensor_text(dtype)
-
-
-def shape_of_info(info: onnx.ValueInfoProto) -> list[Size]:
-    """The sizes and symbols of a declared tensor; empty if it has no shape."""
-    dims = info.type.tensor_type.shape.dim
-    return [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims]
 
 
 def ort_type(type: onnx.TypeProto) -> str:

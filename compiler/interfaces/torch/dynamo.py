@@ -103,8 +103,13 @@ class CompiledGraph:
         return torch.Tensor
 
     def _compile(self, arguments: Sequence[Any]) -> None:
-        self._baked = self._numbers_of(arguments)
-        self._values = self._float_values(arguments)
+        sizes = self._sizes(dict(enumerate(arguments)))
+        self._baked = {
+            i: _plain(arguments[i])
+            for i in self._numbers
+            if _expression(self._examples[i]) not in sizes
+        }
+        self._values = [float(arguments[i]) for i in self._floats]
         state = {self._name(i): arguments[i] for i in self._state}
         tensors = [arguments[i] for i in self._tensors]
         options = {"target": tensors_target([*tensors, *state.values()]), **self._options}
@@ -114,7 +119,7 @@ class CompiledGraph:
             self._exported = export_function(self._call, tensors, state, dynamic, options)
         changed = self._exported.state
         self._constant = [i for i in self._state if self._name(i) not in changed]
-        self._versions = self._versions_of(arguments)
+        self._versions = [_version(arguments[i]) for i in self._constant]
 
     @staticmethod
     def _name(index: int) -> str:
@@ -143,30 +148,12 @@ class CompiledGraph:
                     sizes.setdefault(_expression(size), arguments[index].shape[axis])
         return sizes
 
-    def _numbers_of(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """The arguments that are numbers and no tensor's size: the graph is compiled for them.
-
-        Reading one makes dynamo guard it, so that another number gets another graph.
-        """
-        sizes = self._sizes(dict(enumerate(arguments)))
-        return {
-            i: _plain(arguments[i])
-            for i in self._numbers
-            if _expression(self._examples[i]) not in sizes
-        }
-
-    def _float_values(self, arguments: Sequence[Any]) -> list[float]:
-        return [float(arguments[i]) for i in self._floats]
-
-    def _versions_of(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
-        return [_version(arguments[i]) for i in self._constant]
-
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs of the graph."""
-        if self._values != self._float_values(arguments):
+        if self._values != [float(arguments[i]) for i in self._floats]:
             _LOG.warning("a number has changed: the graph is compiled again")
             self._compile(arguments)
-        elif self._versions != self._versions_of(arguments):
+        elif self._versions != [_version(arguments[i]) for i in self._constant]:
             _LOG.warning("parameters have changed: the graph is compiled again")
             self._compile(arguments)
         state = {self._name(i): arguments[i] for i in self._state}

@@ -125,7 +125,12 @@ def _program(
     shapes = {"tensors": tuple(dynamic)} if any(dynamic) else None
     closed = ClosedFunction(call, state)
     exported = torch.export.export(closed, tuple(tensors), dynamic_shapes=shapes, strict=False)
-    program = exported.run_decompositions(_decompositions())
+    # PyTorch's decompositions, and one of batch normalisation in training. The exporter would
+    # write it as if it used the running statistics.
+    training = torch.ops.aten._native_batch_norm_legit_functional.default
+    table = torch.export.default_decompositions()
+    table[training] = torch._decomp.decomposition_table[training]
+    program = exported.run_decompositions(table)
     random = {
         str(node.target)
         for node in program.graph.nodes
@@ -134,17 +139,6 @@ def _program(
     if random:
         raise ModelError(f"random numbers are PyTorch's alone: it has {', '.join(sorted(random))}")
     return program
-
-
-def _decompositions() -> Any:
-    """PyTorch's decompositions, and one of batch normalisation in training.
-
-    The exporter would write it as if it used the running statistics.
-    """
-    training = torch.ops.aten._native_batch_norm_legit_functional.default
-    table = torch.export.default_decompositions()
-    table[training] = torch._decomp.decomposition_table[training]
-    return table
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class KernelCache:
         """
         if self._failed:
             return None
-        path = self._text_path(key, target)
+        path = self._place(key, target, target, TEXTS)
         content = self._read(path)
         if content is None:
             return None
@@ -158,7 +158,7 @@ class KernelCache:
         """Keep what a search decided on."""
         if self._failed:
             return
-        path = self._text_path(key, target)
+        path = self._place(key, target, target, TEXTS)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             content = text.encode()
@@ -219,9 +219,6 @@ class KernelCache:
     def _path(self, group: Group, target: str, compiler: str, config: str) -> Path:
         built = f"{target} {compiler}".rstrip()
         return self._place(group.content_hash(), target, built, SUFFIX, config)
-
-    def _text_path(self, key: str, target: str) -> Path:
-        return self._place(key, target, target, TEXTS)
 
     def _place(self, key: str, target: str, built: str, suffix: str, config: str = "") -> Path:
         parsed = parse_target(target)

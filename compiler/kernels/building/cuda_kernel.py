@@ -50,7 +50,14 @@ def generate_entries(group: Group, target: GpuTarget) -> KernelSource:
 def compile_kernel(group: Group, kernel: KernelSource, target: GpuTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
-    launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
+    launches = (
+        replace(
+            x,
+            registers=compiled.used[x.symbol].registers,
+            static_shared_bytes=compiled.used[x.symbol].shared_bytes,
+        )
+        for x in kernel.launches
+    )
     kernel = replace(kernel, launches=programmatic(launches, target))
     return kernel_spec(group, kernel, "cuda", compiled.cubin, compiled.source)
 
@@ -98,11 +105,6 @@ def _compile(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Co
     check_compiler(target)
     cubin = compile_cubin(source, target)
     return Compiled(source, cubin, check_resources(cubin, launches, target))
-
-
-def with_resources(launch: Launch, used: Resources) -> Launch:
-    """A launch with the registers and shared memory that its code takes."""
-    return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
 def generate(group: Group, target: GpuTarget) -> KernelSource:

@@ -2,19 +2,27 @@
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from tvm.tirx import PrimFunc
 
+from compiler.emulator.compile import compile_kernels
 from compiler.errors import FlowloomError, KernelError
 from compiler.graph.attention import Attention
-from compiler.kernels.building.cuda_kernel import build_cuda_kernel
-from compiler.kernels.building.emulated_kernel import build_emulated_kernel
+from compiler.kernels.building.cuda_kernel import (
+    build_cuda_kernel,
+    generate,
+    generate_entries,
+    kernel_spec,
+    programmatic,
+)
 from compiler.kernels.building.estimate import estimated, layout_key
-from compiler.kernels.building.hip_kernel import build_hip_kernel
 from compiler.kernels.building.select import Candidate, best, candidates_of, templates_of
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.database.fields import Config
+from compiler.kernels.gpu.compilers.hipcc import compile_hip
+from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
@@ -46,6 +54,24 @@ from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
 from compiler.tensors.assumptions import assuming_nothing
 from compiler.tensors.extents import NotForAllSizes
+
+
+def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
+    """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
+    kernel = generate_entries(group, target)
+    source = complete_text(kernel.text)
+    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
+    kernel = replace(kernel, launches=programmatic(kernel.launches, target))
+    return kernel_spec(group, kernel, "emu", compile_kernels(source, symbols), source)
+
+
+def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
+    """Schedule a group, generate its text and compile it; raises KernelError."""
+    kernel = generate(group, target)
+    source = complete_text(kernel.text)
+    symbols = [launch.symbol for launch in kernel.launches]
+    return kernel_spec(group, kernel, "hip", compile_hip(source, symbols, target), source)
+
 
 LOWERING_MODULES = (
     activation,

@@ -5,28 +5,72 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.emulator.compile import compile_kernels
 from compiler.errors import KernelError
 from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.building.cache import KernelCache
-from compiler.kernels.building.control import control_kernels
 from compiler.kernels.building.workers import build_in_workers
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
+from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
+from compiler.kernels.gpu.headers import headers
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.net.operators.registration import REGISTERED
 from compiler.progress import KernelsBegan, notify
-from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import ControlKind
 from compiler.support.family import early_family
-from compiler.target.target import Target, parse_gpu, parse_target
+from compiler.target.target import GpuTarget, Target, parse_gpu, parse_target
 from compiler.verify.seals import sealed_kernel
+
+BINDING_THREADS = 64
+"""The threads of the one block that sets a body's pointers."""
+
+COPYING_THREADS = 256
+"""The threads of a block that copies carried values at a loop's end."""
+
+SYMBOLS: Mapping[ControlKind, tuple[str, ...]] = {
+    "if": ("flowloom_if",),
+    "loop": ("flowloom_loop_begin", "flowloom_loop_next", "flowloom_loop_end"),
+}
+"""The entry points of each kind: of a loop before it, after each iteration, and after the last."""
+
+
+def control_kernels(kinds: Iterable[ControlKind], target: GpuTarget) -> dict[str, KernelSpec]:
+    """The kernels of some kinds of control tasks, by the name that these tasks have."""
+    return {kind: _built(kind, str(target)) for kind in dict.fromkeys(kinds)}
+
+
+@cache
+def _built(kind: ControlKind, target: str) -> KernelSpec:
+    symbols = SYMBOLS[kind]
+    threads = [COPYING_THREADS if "end" in symbol else BINDING_THREADS for symbol in symbols]
+    launches = tuple(
+        Launch(symbol, (), block=(count, 1, 1))
+        for symbol, count in zip(symbols, threads, strict=True)
+    )
+    source = headers()["control.cuh"]
+    parsed = parse_gpu(target)
+    language = "emu" if parsed.emulated else "cuda"
+    return KernelSpec(kind, language, _code(source, symbols, parsed), launches, (), source=source)
+
+
+def _code(source: str, symbols: tuple[str, ...], target: GpuTarget) -> bytes:
+    if target.emulated:
+        return compile_kernels(source, symbols)
+    if target.backend != "cuda":
+        raise KernelError(f"{target} has no conditional nodes: divide the model into programs")
+    check_compiler(target)
+    return compile_cubin(source, target)
+
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -66,7 +110,10 @@ def build_kernels(
         kept.store(group, spec)
     if cache is not None and missing:
         cache.trim_hourly()
-    work = counted_work(module)
+    work: dict[str, Work] = {}
+    for op in module.walk():
+        if isinstance(op, GroupOp) and op.kernel is not None and op.kernel.data not in work:
+            work[op.kernel.data] = work_of(op)
     return {
         name: sealed_kernel(
             replace(
@@ -186,15 +233,6 @@ def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
     """The kernel of a group with the types of the tensors that it reads and writes."""
     reads, writes = operand_types(group, spec.packings)
     return replace(spec, reads=reads, writes=writes)
-
-
-def counted_work(module: ModuleOp) -> dict[str, Work]:
-    """FLOPs and bytes of each kernel name, counted from its operators."""
-    work: dict[str, Work] = {}
-    for op in module.walk():
-        if isinstance(op, GroupOp) and op.kernel is not None and op.kernel.data not in work:
-            work[op.kernel.data] = work_of(op)
-    return work
 
 
 def distinct_groups(module: ModuleOp) -> dict[str, Group]:

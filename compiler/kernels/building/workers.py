@@ -1,17 +1,18 @@
 """Building kernels in separate processes: TVM holds the interpreter's lock."""
 
+import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
+from types import ModuleType
 from typing import TYPE_CHECKING
 from warnings import simplefilter
 
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
-from compiler.kernels.lean_tvm import leave_out_unused
 from compiler.progress import kernel_progress
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.child_process import receive, send
@@ -21,6 +22,12 @@ from compiler.tensors.extents import NotForAllSizes
 
 if TYPE_CHECKING:
     from compiler.kernels.building.module import KeptKernels
+
+# Lets a process of ours import TVM without the parts of it that no kernel here is made with.
+#
+# They take half of the time. In a user's process TVM stays whole: the user may use it, too.
+UNUSED = ("tvm.relax", "tvm.s_tir.meta_schedule", "tvm.s_tir.dlight")
+"""Packages that TVM imports whenever it is imported, and does not use by itself."""
 
 
 class Worker:
@@ -121,7 +128,9 @@ def build_in_workers(
 
 def serve() -> None:
     """Answer build requests from standard input until it ends."""
-    leave_out_unused()
+    if "tvm" not in sys.modules:
+        for name in UNUSED:
+            sys.modules[name] = ModuleType(name)
     simplefilter("ignore")  # the process that asks warns of the cache
     from compiler.kernels.building.kernel import build_candidate, build_kernel, chosen_configs
 

@@ -80,12 +80,8 @@ def _touches(statement: Stmt, number: Var) -> Iterator[Stmt]:
 
     tvm_ffi.structural_walk(statement, ((TensorLoad, load), (BufferStore, store)))
     for tensor, indices, writes in accesses:
-        if _depend(indices, number):
+        variables: list[Var] = []
+        for index in indices:
+            tvm_ffi.structural_walk(index, (Var, variables.append))
+        if any(variable.same_as(number) for variable in variables):
             yield prefetch_line(tensor, indices, writes=writes)
-
-
-def _depend(indices: Sequence[Any], number: Var) -> bool:
-    variables: list[Var] = []
-    for index in indices:
-        tvm_ffi.structural_walk(index, (Var, variables.append))
-    return any(variable.same_as(number) for variable in variables)

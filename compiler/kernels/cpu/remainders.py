@@ -82,19 +82,15 @@ def _read(text: str) -> _Function:
             if block.startswith(_HEADER):
                 code.backs[phi[1]] = phi[2]
         elif defined := _DEFINED.match(line):
-            _define(code, defined[1], defined[2])
+            code.values[defined[1]] = re.findall(r"%[\w.]+", defined[2])
+            if _REGISTER.match(defined[2]):
+                code.registers.add(defined[1])
+            remainder = _REMAINDER.match(defined[2])
+            if remainder and _is_power(defined[2]):
+                code.divided.append(remainder[1])
         elif stored := _STORE.match(line):
             _store(code, stored[1], stored[2])
     return code
-
-
-def _define(code: _Function, value: str, made: str) -> None:
-    code.values[value] = re.findall(r"%[\w.]+", made)
-    if _REGISTER.match(made):
-        code.registers.add(value)
-    remainder = _REMAINDER.match(made)
-    if remainder and _is_power(made):
-        code.divided.append(remainder[1])
 
 
 def _store(code: _Function, value: str, place: str) -> None:

@@ -177,7 +177,9 @@ def image_tiles(conv: Convolution, core: Core, stores: Stores = FLOAT_STORES) ->
     def cost(tile: Tile) -> float:
         run = tile.steps * tile.vectors * core.lanes
         parts = ceil_div(conv.output[1], run) if tile.span == 1 else 1
-        read_bytes = conv.summands * _chunk_positions(conv, tile, run, parts) * 4
+        rows = conv.kernel[0] - 1
+        own = (tile.span + rows) * conv.planes.pitch if parts == 1 else (1 + rows) * run
+        read_bytes = conv.summands * (own * len(conv.planes.column_phases)) * 4
         step = image_step_slots(conv, core, tile.rows, tile.vectors, read_bytes)
         store = tile.rows * (tile.vectors * stores.vector + stores.row)
         chunks = ceil_div(conv.output[0], tile.span) * parts
@@ -185,13 +187,6 @@ def image_tiles(conv: Convolution, core: Core, stores: Stores = FLOAT_STORES) ->
         return tiles * (conv.summands * step + store)
 
     return ranked(_image_candidates(conv, core), cost)
-
-
-def _chunk_positions(conv: Convolution, tile: Tile, run: int, parts: int) -> int:
-    """The positions of a slice of the image that a chunk of `run` results reads, about."""
-    rows = conv.kernel[0] - 1
-    own = (tile.span + rows) * conv.planes.pitch if parts == 1 else (1 + rows) * run
-    return own * len(conv.planes.column_phases)
 
 
 def _image_candidates(conv: Convolution, core: Core) -> Iterator[Tile]:

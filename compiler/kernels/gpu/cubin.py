@@ -46,14 +46,19 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
 def _read(cubin: bytes) -> dict[str, Resources]:
     if cubin[:4] != b"\x7fELF":
         raise KernelError("the compiler gave something that is not a cubin")
-    sections = _sections(cubin)
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQII", cubin, start + i * size) for i in range(count)]
+    base = headers[names][4]
+    sections = [_Section(_text(cubin, base + h[0]), h[4], h[5], h[6]) for h in headers]
     shared = {s.name: s.size for s in sections}
     (info,) = [s for s in sections if s.name == ".nv.info"]
     (table,) = [s for s in sections if s.name == ".symtab"]
     registers: dict[str, int] = {}
     frames: dict[str, int] = {}
     for attribute, symbol, value in _attributes(cubin, info):
-        name = _symbol(cubin, table, sections[table.link], symbol)
+        (offset,) = struct.unpack_from("<I", cubin, table.offset + 24 * symbol)
+        name = _text(cubin, sections[table.link].offset + offset)
         if attribute == _REGISTER_COUNT:
             registers[name] = value
         elif attribute == _FRAME_SIZE:
@@ -65,21 +70,8 @@ def _read(cubin: bytes) -> dict[str, Resources]:
     }
 
 
-def _sections(cubin: bytes) -> list[_Section]:
-    (start,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQII", cubin, start + i * size) for i in range(count)]
-    base = headers[names][4]
-    return [_Section(_text(cubin, base + h[0]), h[4], h[5], h[6]) for h in headers]
-
-
 def _text(cubin: bytes, start: int) -> str:
     return cubin[start : cubin.index(b"\0", start)].decode()
-
-
-def _symbol(cubin: bytes, table: _Section, strings: _Section, index: int) -> str:
-    (name,) = struct.unpack_from("<I", cubin, table.offset + 24 * index)
-    return _text(cubin, strings.offset + name)
 
 
 def _attributes(cubin: bytes, section: _Section) -> Iterator[tuple[int, int, int]]:

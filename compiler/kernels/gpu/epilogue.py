@@ -82,11 +82,6 @@ class StoreFunction:
     types: tuple[str, ...]
     parts: tuple[Part, ...]
 
-    @property
-    def by_block(self) -> bool:
-        """Whether it can be given vectors of consecutive elements."""
-        return Part.ELEMENT in self.parts
-
 
 def is_fusible(group: Group, anchor: Node) -> bool:
     """Whether the epilogue of an anchor can be computed element by element."""
@@ -154,22 +149,21 @@ def _store_function(
         statement = context.store_each(total, [index] * len(context.results))
     else:
         extents = *context.shape[:2], prod(context.shape[2:])
-        statement = _store_image(context, place, value)
+        outer, channel, pixel = place
+        bias = context.bias([channel]) if context.dtype == "float32" else None
+        total = value if bias is None else value + bias
+        if context.spatial in (1, 2) and context.flat:
+            statement = context.store_flat(total, [outer, channel], pixel)
+        else:
+            statement = context.store(
+                total, [outer, channel, *unflatten_index(pixel, context.shape[2:])]
+            )
     order = [place[0], place[2], place[1]] if last else place
     together = block > 0 or storing.vectors or last
     parts = _parts(context, group, statement, order, extents, block) if together else {}
     statement = by_element(statement, list(parts)) if parts else statement
     name, scalars = f"{group.name}_store", [*place, value]
     return device_function(name, context, statement, scalars, target, parts=parts)
-
-
-def _store_image(context: FusionContext, place: list[Var], value: Any) -> Stmt:
-    outer, channel, pixel = place
-    bias = context.bias([channel]) if context.dtype == "float32" else None
-    total = value if bias is None else value + bias
-    if context.spatial in (1, 2) and context.flat:
-        return context.store_flat(total, [outer, channel], pixel)
-    return context.store(total, [outer, channel, *unflatten_index(pixel, context.shape[2:])])
 
 
 def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], value: Any) -> Stmt:

@@ -3,22 +3,62 @@ else one kernel per loop nest."""
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
+from tvm.ir import PrimType
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import ForKind
 
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.divergence import without_divergence
-from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
 from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
-from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
+from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum
 from compiler.kernels.tir.access import axis_values, divisor_below, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
 from compiler.net.operators import KINDS, Kind
+
+THREADS = 64
+"""Threads of a block of an opaque kernel."""
+
+
+def bind_opaque(function: PrimFunc) -> PrimFunc:
+    """Make each outermost loop of a function that only has opaque blocks a kernel."""
+
+    def bind(loop: Any, mutator: Any) -> Any:
+        return bound(loop)
+
+    return function.with_body(tvm_ffi.structural_mutate(function.body, (tirx.For, bind)))
+
+
+def bound(statement: Any) -> Any:
+    """A loop of an opaque block inside a grid of threads."""
+    index = PrimType("int32")
+    block, thread = ir.Var("block", index), ir.Var("thread", index)
+    if statement.kind == ForKind.PARALLEL:
+        extent = int(statement.extent)
+        position = block * THREADS + thread
+        once = tirx.For(
+            statement.loop_var, position, tirx.const(1, "int32"), ForKind.SERIAL, statement.body
+        )
+        inner = tirx.IfThenElse(position < extent, once, None)
+        blocks, threads = -(-extent // THREADS), THREADS
+    else:
+        inner, blocks, threads = statement, 1, 1
+    return _loop(block, blocks, "blockIdx.x", _loop(thread, threads, "threadIdx.x", inner))
+
+
+def _loop(variable: Any, extent: int, tag: str, body: Any) -> Any:
+    zero, size = tirx.const(0, "int32"), tirx.const(extent, "int32")
+    axis = tirx.IterVar(
+        ir.Range(zero, size), ir.Var(f"{variable.name}_axis", PrimType("int32")), 1, tag
+    )
+    return tirx.For(variable, zero, size, ForKind.THREAD_BINDING, body, axis)
+
 
 ELEMENT_THREADS, MANY_THREADS = 128, 256
 """Threads of a block where each computes separate elements, and of one of many blocks."""
@@ -208,9 +248,23 @@ def _schedule_rows(
     count = iterations(schedule, outer)
     length = max(iterations(schedule, spatial_loops(schedule, block)[1]) for block in reductions)
     if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
-        _rows_by_thread(schedule, reductions, sink)
+        thread = bind_elements(schedule, sink)
+        for block in reversed(reductions):
+            schedule.compute_at(block, thread)
+            _set_scope(schedule, block, "local")
     else:
-        _rows_by_block(schedule, reductions, sink, outer, inner, row_threads(length, count))
+        threads = row_threads(length, count)
+        row = _bind_rows(schedule, outer or [_unit_loop_around(schedule, sink)], inner, threads)
+        column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
+        _, thread = schedule.split(column, [None, threads])
+        schedule.bind(thread, "threadIdx.x")
+        for block in reversed(reductions):
+            schedule.compute_at(block, row)
+            _set_scope(schedule, block, "local" if threads <= WARP else "shared")
+            reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
+            loops = list(schedule.get_loops(block))[-reduced:]
+            _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
+            schedule.bind(thread, "threadIdx.x")
 
 
 def row_threads(length: int, count: int) -> int:
@@ -266,36 +320,6 @@ def _bind_rows(
     row = schedule.fuse(*inner)
     schedule.bind(row, "threadIdx.y")
     return row
-
-
-def _rows_by_thread(
-    schedule: UntypedSchedule, reductions: Sequence[SBlockRV], sink: SBlockRV
-) -> None:
-    thread = bind_elements(schedule, sink)
-    for block in reversed(reductions):
-        schedule.compute_at(block, thread)
-        _set_scope(schedule, block, "local")
-
-
-def _rows_by_block(
-    schedule: UntypedSchedule,
-    reductions: Sequence[SBlockRV],
-    sink: SBlockRV,
-    outer: Sequence[LoopRV],
-    inner: Sequence[LoopRV],
-    threads: int,
-) -> None:
-    row = _bind_rows(schedule, outer or [_unit_loop_around(schedule, sink)], inner, threads)
-    column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
-    _, thread = schedule.split(column, [None, threads])
-    schedule.bind(thread, "threadIdx.x")
-    for block in reversed(reductions):
-        schedule.compute_at(block, row)
-        _set_scope(schedule, block, "local" if threads <= WARP else "shared")
-        reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
-        loops = list(schedule.get_loops(block))[-reduced:]
-        _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
-        schedule.bind(thread, "threadIdx.x")
 
 
 def _unit_loop_around(schedule: UntypedSchedule, block: SBlockRV) -> LoopRV:

@@ -52,20 +52,16 @@ def find_operand(group: Group, value: int | None) -> Operand | None:
     if value is None:
         return None
     if value < group.inputs:
-        return _plain_read(group, value)
+        info = group.values[value]
+        if info.dtype not in ELEMENT_BYTES or not info.elements:
+            return None
+        view = numpy.empty(info.shape, numpy.int8)
+        return Operand(value, info.dtype, info.block, group.is_packable(value), view)
     maker = next((op for op in group.operators if value in op.outputs), None)
     if maker is None or maker.type not in (*RESHAPES, "Transpose", "Cast"):
         return None
     source = find_operand(group, maker.inputs[0])
     return None if source is None else _viewed(group, maker, source)
-
-
-def _plain_read(group: Group, value: int) -> Operand | None:
-    info = group.values[value]
-    if info.dtype not in ELEMENT_BYTES or not info.elements:
-        return None
-    view = numpy.empty(info.shape, numpy.int8)
-    return Operand(value, info.dtype, info.block, group.is_packable(value), view)
 
 
 def _viewed(group: Group, maker: Node, source: Operand) -> Operand | None:

@@ -36,7 +36,11 @@ def rounded_quotients(body: Any) -> list[Any]:
         operands.extend(value.args[:1] if getattr(value.op, "name", "") in _ROUNDING else ())
 
     def add(total: Any) -> None:
-        operands.extend([total.a] if _is_nearest(total.b) else ())
+        operands.extend(
+            [total.a]
+            if isinstance(total.b, tirx.FloatImm) and float(total.b.value) == NEAREST
+            else ()
+        )
 
     rules = ((tirx.Let, bind), (tirx.stmt.Bind, bind), (Call, call), (tirx.Add, add))
     tvm_ffi.structural_walk(body, rules, order="pre")
@@ -73,14 +77,16 @@ def nearest_by_additions(call: Any, mutator: Any) -> Any | None:
     """
     if getattr(call.op, "name", "") != "tirx.nearbyint":
         return None
-    limits = _limits(call.args[0])
+    # The two constants that a number is between; fewer if it is not clipped to such.
+    value = call.args[0]
+    limit_of = dict[str, float]()
+    while (name := _clip_of(value)) and isinstance(value.args[2], tirx.FloatImm):
+        limit_of[name] = float(value.args[2].value)
+        value = value.args[1]
+    limits = list(limit_of.values())
     if len(limits) < 2 or max(map(abs, limits)) > MOST_NEAREST:
         return None
     return tirx.call_pure_extern("float32", "flowloom_nearest", mutator.mutate(call.args[0]))
-
-
-def _is_nearest(term: Any) -> bool:
-    return isinstance(term, tirx.FloatImm) and float(term.value) == NEAREST
 
 
 def _unclipped(value: Any, bound: dict[Var, Any]) -> Any:
@@ -104,12 +110,3 @@ def _clip_of(value: Any) -> str:
         return ""
     name = llvm_get_intrinsic_name(int(value.args[0].value))
     return name if name in _CLIP and str(value.ty.dtype) == "float32" else ""
-
-
-def _limits(value: Any) -> list[float]:
-    """The two constants that a number is between; fewer if it is not clipped to such."""
-    limits = dict[str, float]()
-    while (name := _clip_of(value)) and isinstance(value.args[2], tirx.FloatImm):
-        limits[name] = float(value.args[2].value)
-        value = value.args[1]
-    return list(limits.values())

@@ -72,7 +72,12 @@ def _plain_index(region: Any, axes: dict[Any, int]) -> list[int | None] | None:
 def bind_tiles(schedule: UntypedSchedule, block: SBlockRV, tiles: Tiles) -> None:
     """Give each block of threads a tile of the result, and of each transposed read."""
     copies = [schedule.cache_read(block, number, "shared", [block]) for number, _ in tiles.reads]
-    loops = _loops_of_axes(schedule, block)
+    # The loop of each axis of a root block; None where an axis has none.
+    nest = list(schedule.get_loops(block))
+    values = axis_values(schedule, nest[-1])
+    loops = [
+        next((x for x in nest if schedule.get(x).loop_var.same_as(value)), None) for value in values
+    ]
     along, across = loops[tiles.along], loops[tiles.across]
     others = [loop for loop in loops if loop not in (None, along, across)]
     outer_along, along = schedule.split(along, [None, TILE])
@@ -91,13 +96,3 @@ def _bind_tile(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> None:
     _, row, column = schedule.split(schedule.fuse(*loops), [None, ROWS, TILE])
     schedule.bind(row, "threadIdx.y")
     schedule.bind(column, "threadIdx.x")
-
-
-def _loops_of_axes(schedule: UntypedSchedule, block: SBlockRV) -> list[LoopRV | None]:
-    """The loop of each axis of a root block; None where an axis has none."""
-    loops = list(schedule.get_loops(block))
-    values = axis_values(schedule, loops[-1])
-    return [
-        next((x for x in loops if schedule.get(x).loop_var.same_as(value)), None)
-        for value in values
-    ]

@@ -209,13 +209,6 @@ def lower_convert(context: Context) -> te.Tensor:
     return te.compute(context.output.shape, body, name=context.operator.type)
 
 
-def _finite_limit(dtype: str, largest: bool) -> Scalar:
-    """The largest finite number of a float, or the least."""
-    finfo: Any = ml_dtypes.finfo
-    limits = finfo(dtype)
-    return tirx.const(float(limits.max if largest else limits.min), dtype)
-
-
 @lowering("Clip")
 def lower_clip(context: Context) -> te.Tensor:
     """Limit values to bounds, by default the least and the largest finite number; NaN stays.
@@ -232,7 +225,12 @@ def lower_clip(context: Context) -> te.Tensor:
                 known = tirx.max if pick is maximum else tirx.min
                 x = known(bound, x) if plain else pick(x, bound)
             elif is_float(dtype_of(x)):
-                x = pick(x, _finite_limit(dtype_of(x), pick is minimum))
+                dtype = dtype_of(x)
+                finfo: Any = ml_dtypes.finfo
+                limits = finfo(dtype)
+                x = pick(
+                    x, tirx.const(float(limits.max if (pick is minimum) else limits.min), dtype)
+                )
         return x
 
     return te.compute(context.output.shape, body, name="Clip")

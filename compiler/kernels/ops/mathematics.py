@@ -45,10 +45,6 @@ _FMA = re.compile(r"@llvm\.fmuladd\.(?:v(\d+))?f32\(")
 _DECLARED = re.compile(r"^declare .*@(?:flowloom_|llvm\.fmuladd\.(?:v\d+)?f32\().*\n?", re.M)
 
 
-def _single(value: float) -> float:
-    return struct.unpack("f", struct.pack("f", value))[0]
-
-
 def _like(type: ir.Type, element: ir.Type) -> ir.Type:
     """A type of other elements, a vector of as many if it is one."""
     return ir.VectorType(element, type.count) if isinstance(type, ir.VectorType) else element
@@ -64,7 +60,11 @@ class Number:
     def constant(self, number: float) -> "Number":
         """A constant of the same type."""
         type = self.value.type
-        exact = _single(number) if type == _like(type, FLOAT) else int(number)
+        exact = (
+            struct.unpack("f", struct.pack("f", number))[0]
+            if type == _like(type, FLOAT)
+            else int(number)
+        )
         every = [exact] * type.count if isinstance(type, ir.VectorType) else exact
         return Number(self.builder, ir.Constant(type, every))
 

@@ -7,7 +7,7 @@ never overflow, need none of this.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -230,7 +230,12 @@ def _lowered(module: IRModule, form: LoweredForm) -> IRModule:
         name = names.get(getattr(call.op, "name", ""))
         if name is None:
             return call
-        dtype = _widest(call.args) if name in _COMPARISONS else str(call.ty.dtype)
+        # The type of operands, of which TVM may have narrowed one.
+        dtype = (
+            max((str(operand.ty.dtype) for operand in call.args), key=_width)
+            if name in _COMPARISONS
+            else str(call.ty.dtype)
+        )
         a, b = (_as(operand, dtype) for operand in call.args[:2])
         known = _folded(name, a, b)
         if known is not None:
@@ -244,11 +249,6 @@ def _lowered(module: IRModule, form: LoweredForm) -> IRModule:
         return function.with_body(tvm_ffi.structural_mutate(function.body, ((Call, replace),)))
 
     return IRModule({name: lower(function) for name, function in module.functions.items()})
-
-
-def _widest(operands: Sequence[Any]) -> str:
-    """The type of operands, of which TVM may have narrowed one."""
-    return max((str(operand.ty.dtype) for operand in operands), key=_width)
 
 
 def _width(dtype: str) -> tuple[int, bool]:

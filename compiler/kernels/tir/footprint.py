@@ -76,7 +76,13 @@ def gpu_footprint(
     """
     by_launch = [accesses_of(functions[launch.symbol], symbols=symbols) for launch in launches]
     for accesses, launch in zip(by_launch, launches, strict=True):
-        _check_extents(accesses, launch)
+        for kind, launched in (("blockIdx", launch.grid), ("threadIdx", launch.block)):
+            counted = tuple(accesses.axes.get(f"{kind}.{axis}", 1) for axis in "xyz")
+            if counted != launched:
+                raise KernelError(
+                    f"the kernel {launch.symbol} counts {kind} up to {counted}, but its launch has"
+                    f" {launched}: {REPORT_IT}"
+                )
     return _footprint(by_launch, launches, buffers)
 
 
@@ -95,20 +101,22 @@ def _footprint(
         solved += verdict.by_solver
         enumerated += verdict.by_enumeration
         undecided += [f"{launch.symbol} {text}" for text in verdict.undecided]
-    _check_results(by_launch, launches, buffers)
+    stores = dict[int, list[Access]]()
+    for function, launch in zip(by_launch, launches, strict=True):
+        for access in function.listed:
+            if access.writes and access.parameter is not None:
+                stores.setdefault(launch.args[access.parameter], []).append(access)
+    for number in buffers.results if not any(function.opaque for function in by_launch) else ():
+        written = stores.get(number, [])
+        most = sum(map(_most_elements, {access.index: access for access in written}.values()))
+        extent = max((access.extent for access in written), default=buffers.nbytes[number])
+        if most < at_hint(extent):
+            raise KernelError(
+                f"the kernel {launches[0].symbol if launches else ''} writes at most {most} of"
+                f" {extent} elements of its buffer {number}: {REPORT_IT}"
+            )
     symbols = tuple(launch.symbol for launch in launches)
     return Footprint(symbols, accesses, solved, enumerated, tuple(undecided))
-
-
-def _check_extents(function: Accesses, launch: Launch) -> None:
-    """Raise KernelError unless a launch has the blocks and threads that its function counts."""
-    for kind, launched in (("blockIdx", launch.grid), ("threadIdx", launch.block)):
-        counted = tuple(function.axes.get(f"{kind}.{axis}", 1) for axis in "xyz")
-        if counted != launched:
-            raise KernelError(
-                f"the kernel {launch.symbol} counts {kind} up to {counted}, but its launch has"
-                f" {launched}: {REPORT_IT}"
-            )
 
 
 def _check_views(function: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
@@ -138,26 +146,6 @@ def _check_blocks(function: Accesses, launch: Launch) -> None:
             raise KernelError(
                 f"the kernel {launch.symbol} {access_text(access)}, in each of {axis.high + 1}"
                 f" blocks: {REPORT_IT}"
-            )
-
-
-def _check_results(
-    by_launch: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
-) -> None:
-    """Raise KernelError if the stores are fewer than the elements of a result."""
-    stores = dict[int, list[Access]]()
-    for function, launch in zip(by_launch, launches, strict=True):
-        for access in function.listed:
-            if access.writes and access.parameter is not None:
-                stores.setdefault(launch.args[access.parameter], []).append(access)
-    for number in buffers.results if not any(function.opaque for function in by_launch) else ():
-        written = stores.get(number, [])
-        most = sum(map(_most_elements, {access.index: access for access in written}.values()))
-        extent = max((access.extent for access in written), default=buffers.nbytes[number])
-        if most < at_hint(extent):
-            raise KernelError(
-                f"the kernel {launches[0].symbol if launches else ''} writes at most {most} of"
-                f" {extent} elements of its buffer {number}: {REPORT_IT}"
             )
 
 

@@ -100,10 +100,6 @@ class FusionContext:
         rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
         return [0 if extent == 1 else next(rest) for extent in shape]
 
-    def pack_read(self, number: int, elements: int, dtype: str) -> None:
-        """Say what a read is that a packing lays out beforehand."""
-        self.reads[number] = buffer(f"read{number}", elements, dtype)
-
     def read_number(self, position: int) -> int | None:
         """Which of the group's reads an operand of the anchor is; None if it is computed."""
         tensor = self.operands[position]

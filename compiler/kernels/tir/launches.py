@@ -114,7 +114,14 @@ def split_launches(
     numbering of the launches' `args`: first those at its root, then those that blocks have for
     themselves. The outermost loop of a nest is its grid when it is marked parallel.
     """
-    root = _sort_root(function)
+    root = _Root()
+    for statement in _statements(function.body):
+        if isinstance(statement, AllocBuffer):
+            root.scratch.append(statement.buffer)
+        elif isinstance(statement, DeclBuffer):
+            root.aliases[statement.buffer] = statement.data.args[0]
+        else:
+            root.nests.append(statement)
     before = len(function.params) if sizes is None else sizes.number
     numbers = {param: i + (i >= before) for i, param in enumerate(function.params)}
     for alias, source in root.aliases.items():
@@ -128,18 +135,6 @@ def split_launches(
         launches.append(launch)
         scratch += lines
     return launches, tuple(_buffer_bytes(buffer) for buffer in scratch)
-
-
-def _sort_root(function: PrimFunc) -> _Root:
-    root = _Root()
-    for statement in _statements(function.body):
-        if isinstance(statement, AllocBuffer):
-            root.scratch.append(statement.buffer)
-        elif isinstance(statement, DeclBuffer):
-            root.aliases[statement.buffer] = statement.data.args[0]
-        else:
-            root.nests.append(statement)
-    return root
 
 
 def _statements(body: Stmt) -> Iterator[Stmt]:

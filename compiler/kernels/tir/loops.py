@@ -117,14 +117,10 @@ def lane_loop(lanes: int, body: Body) -> Stmt:
         return body(0)
     lane = variable("lane")
     inner = with_operators(body(lane))
-    kind = ForKind.SERIAL if _binds(inner) and _has_scalar_call(inner) else ForKind.VECTORIZED
-    return tirx.For(lane, 0, lanes, kind, inner)
-
-
-def _binds(statement: Stmt) -> bool:
     binds: list[tirx.stmt.Bind] = []
-    tvm_ffi.structural_walk(statement, (tirx.stmt.Bind, binds.append), order="pre")
-    return bool(binds)
+    tvm_ffi.structural_walk(inner, (tirx.stmt.Bind, binds.append), order="pre")
+    kind = ForKind.SERIAL if bool(binds) and _has_scalar_call(inner) else ForKind.VECTORIZED
+    return tirx.For(lane, 0, lanes, kind, inner)
 
 
 def _has_scalar_call(statement: Stmt) -> bool:

@@ -27,27 +27,23 @@ def _full_pads(use: Use) -> dict[str, list[int]]:
     return {"pads": full}
 
 
-def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> None:
-    size = shape[axis]
-    where = f"dimension {axis} of the input of shape {listed(shape)}"
-    if before + size + after < 0:
-        raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
-    most = max(before, after)
-    kept = max(size + min(before, 0) + min(after, 0), 0)
-    if mode == "reflect" and most > max(kept - 1, 0):
-        raise ShapeMismatch(
-            f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
-        )
-    if mode != "constant" and most > 0 and kept == 0:
-        raise ShapeMismatch(f"it repeats elements of {where}, which has none")
-
-
 def _pad(use: Use) -> list[Shape]:
     shape, value, rank = use.shape(), use.input(1), len(use.shape())
     has_shape("its attribute pads", (len(use["pads"]),), (2 * rank,), "two numbers a dimension")
     pads = list(zip(use["pads"][:rank], use["pads"][rank:], strict=True))
     for axis, (before, after) in enumerate(pads):
-        _check_pad(use["mode"], shape, axis, before, after)
+        size = shape[axis]
+        where = f"dimension {axis} of the input of shape {listed(shape)}"
+        if before + size + after < 0:
+            raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
+        most = max(before, after)
+        kept = max(size + min(before, 0) + min(after, 0), 0)
+        if use["mode"] == "reflect" and most > max(kept - 1, 0):
+            raise ShapeMismatch(
+                f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
+            )
+        if use["mode"] != "constant" and most > 0 and kept == 0:
+            raise ShapeMismatch(f"it repeats elements of {where}, which has none")
     if value is not None:
         has_shape("its constant", value.shape, (1,) * len(value.shape), "it is a scalar")
     return [tuple(b + size + a for size, (b, a) in zip(shape, pads, strict=True))]

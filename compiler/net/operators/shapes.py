@@ -12,14 +12,9 @@ def listed(shape: Sequence[int]) -> str:
     return str(list(shape))
 
 
-def same_shapes(first: Shape, second: Shape) -> bool:
-    """Whether two shapes are equal; extents are compared only if the ranks are."""
-    return len(first) == len(second) and first == second
-
-
 def broadcast(*shapes: Shape) -> Shape:
     """The shape to which all broadcast."""
-    if all(same_shapes(shape, shapes[0]) for shape in shapes[1:]):
+    if all(len(shape) == len(shapes[0]) and shape == shapes[0] for shape in shapes[1:]):
         return shapes[0]
     rank = max(map(len, shapes))
     full = [(1,) * (rank - len(shape)) + shape for shape in shapes]

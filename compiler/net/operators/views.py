@@ -18,19 +18,6 @@ def _flatten(use: Use) -> list[Shape]:
     return [(prod(shape[:cut]), prod(shape[cut:]))]
 
 
-def reshaped_shape(shape: Shape, target: list[int], allow_zero: bool) -> Shape:
-    """The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred."""
-    wanted = [
-        size if size or allow_zero else _kept(shape, i, target) for i, size in enumerate(target)
-    ]
-    if any(size < -1 for size in wanted) or wanted.count(-1) > 1:
-        raise Mismatch(f"its target shape {listed(target)} has negative sizes besides one -1")
-    if -1 in wanted:
-        wanted[wanted.index(-1)] = _rest(shape, wanted, target)
-    same_count(shape, tuple(wanted))
-    return tuple(wanted)
-
-
 def _kept(shape: Shape, index: int, target: list[int]) -> int:
     if index >= len(shape):
         raise ShapeMismatch(
@@ -52,7 +39,17 @@ def _rest(shape: Shape, wanted: list[int], target: list[int]) -> int:
 
 def _shape_of_target(use: Use) -> dict[str, Shape]:
     shape, target = use.shape(), use.vector(1)
-    return {"shape": reshaped_shape(shape, target, bool(use["allowzero"]))}
+    # The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred.
+    allow_zero = bool(use["allowzero"])
+    wanted = [
+        size if size or allow_zero else _kept(shape, i, target) for i, size in enumerate(target)
+    ]
+    if any(size < -1 for size in wanted) or wanted.count(-1) > 1:
+        raise Mismatch(f"its target shape {listed(target)} has negative sizes besides one -1")
+    if -1 in wanted:
+        wanted[wanted.index(-1)] = _rest(shape, wanted, target)
+    same_count(shape, tuple(wanted))
+    return {"shape": tuple(wanted)}
 
 
 def _target_of_shape(use: Use) -> dict[str, object]:

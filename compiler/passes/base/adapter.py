@@ -3,8 +3,6 @@
 Nodes are the graph's groups, numbered in block order.
 """
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import I64, IntegerAttr
 from xdsl.ir import SSAValue
 
@@ -37,13 +35,9 @@ def read_dag(graph: GraphOp) -> DAG:
             _check_view(op)
         if before:
             producers.update(dict.fromkeys(op.results, tuple(before)))
-    return DAG.from_edges(costs_of(groups), edges, _shares(groups))
-
-
-def _shares(groups: Sequence[GroupOp]) -> list[float]:
-    """The part of the device that each group occupies; empty unless all are known."""
+    # The part of the device that each group occupies; empty unless all are known.
     shares = [group.share.value.data / 1000 for group in groups if group.share is not None]
-    return shares if len(shares) == len(groups) else []
+    return DAG.from_edges(costs_of(groups), edges, shares if len(shares) == len(groups) else [])
 
 
 def _check_view(op: OperatorOp) -> None:

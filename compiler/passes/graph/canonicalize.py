@@ -90,22 +90,18 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
         case ReshapeOf():
             _become_reshape(op, simplification.source)
         case Hoisted():
-            _become_reshape(op, _hoist(op, simplification))
+            # Insert an operator on operands of other shapes before it; returns its result.
+            operands = [_reshaped(op, value, shape) for value, shape in simplification.operands]
+            result = tensor_type(dtype_of(op.outputs[0].type), simplification.shape)
+            inner = OperatorOp(op.type_name, operands, [result], dict(op.attributes), op.node_name)
+            insert_before(op, inner)
+            _become_reshape(op, inner.outputs[0])
 
 
 def _become_reshape(op: OperatorOp, source: SSAValue) -> None:
     op.op_type = StringAttr("Reshape")
     op.operands = [source]
     op.attributes = {"shape": value_to_attribute(shape_of(op.outputs[0].type))}
-
-
-def _hoist(op: OperatorOp, hoisted: Hoisted) -> SSAValue:
-    """Insert an operator on operands of other shapes before it; returns its result."""
-    operands = [_reshaped(op, value, shape) for value, shape in hoisted.operands]
-    result = tensor_type(dtype_of(op.outputs[0].type), hoisted.shape)
-    inner = OperatorOp(op.type_name, operands, [result], dict(op.attributes), op.node_name)
-    insert_before(op, inner)
-    return inner.outputs[0]
 
 
 def _reshaped(op: OperatorOp, value: SSAValue, shape: Shape | None) -> SSAValue:

@@ -128,7 +128,13 @@ def _merge(first: GroupOp, second: GroupOp) -> None:
     following, relu = second.next_op, _relu_before(first)
     operations = [*ungroup(first), *ungroup(second)]
     if relu is not None:
-        operations.insert(0, _computed_again(relu, operations))
+        # A clone of a group's Relu, for these users only.
+        (value,), (result,) = relu.inputs, relu.outputs
+        name = next(relu.operators).node_name
+        copy = OperatorOp("Relu", [value], [result.type], node=name)
+        insert_before(operations[0], copy)
+        result.replace_uses_with_if(copy.outputs[0], lambda use: use.operation in operations)
+        operations.insert(0, copy)
     members = [op for op in operations if isinstance(op, OperatorOp)]
     group = make_group(members, anchor=following)
     rest = [op for op in operations if op.parent_op() is not group]
@@ -142,13 +148,3 @@ def _relu_before(group: GroupOp) -> GroupOp | None:
     if not isinstance(producer, GroupOp) or len(producer.inputs) != 1:
         return None
     return producer if [op.type_name for op in producer.operators] == ["Relu"] else None
-
-
-def _computed_again(relu: GroupOp, users: list[Operation]) -> Operation:
-    """A clone of a group's Relu, for these users only."""
-    (value,), (result,) = relu.inputs, relu.outputs
-    name = next(relu.operators).node_name
-    copy = OperatorOp("Relu", [value], [result.type], node=name)
-    insert_before(users[0], copy)
-    result.replace_uses_with_if(copy.outputs[0], lambda use: use.operation in users)
-    return copy

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.graph.cost import roofline_of
 from compiler.graph.gathers import fusable_gathers, shared_indices
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import clone_before, graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
@@ -39,18 +39,9 @@ class FuseGathers(GraphPass):
         """Group the gathers of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
             for index in shared_indices(graph):
-                _clone_for_each(index)
+                for use in list(index.outputs[0].uses)[1:]:
+                    copy = clone_before(index, index)
+                    use.operation.operands[use.index] = copy.outputs[0]
             for members in fusable_gathers(graph, roofline_of(target_of(graph))):
-                _group(graph, members)
-
-
-def _clone_for_each(index: OperatorOp) -> None:
-    """Clone an operator for every user but the first."""
-    for use in list(index.outputs[0].uses)[1:]:
-        copy = clone_before(index, index)
-        use.operation.operands[use.index] = copy.outputs[0]
-
-
-def _group(graph: GraphOp, members: list[OperatorOp]) -> None:
-    views = (op for op in graph.body.block.ops if isinstance(op, OperatorOp))
-    make_group(members, frozenset(views), members[-1].next_op)
+                views = (op for op in graph.body.block.ops if isinstance(op, OperatorOp))
+                make_group(members, frozenset(views), members[-1].next_op)

@@ -38,12 +38,10 @@ class FuseRanges(GraphPass):
             if target_of(graph).is_gpu and "ReduceMin" in operator_types(graph):
                 network = read_network(graph)
                 for tensor_range in find_ranges(network):
-                    _group(network.operators_at(tensor_range.operators))
-
-
-def _group(operators: list[OperatorOp]) -> None:
-    """Make a group where the first operator is: it needs the tensor only, others may follow it."""
-    anchor = operators[0].next_op
-    while isinstance(anchor, OperatorOp) and anchor in operators:
-        anchor = anchor.next_op
-    make_group(operators, anchor=anchor)
+                    # Make a group where the first operator is: it needs the tensor only, others
+                    # may follow it.
+                    operators = network.operators_at(tensor_range.operators)
+                    anchor = operators[0].next_op
+                    while isinstance(anchor, OperatorOp) and anchor in operators:
+                        anchor = anchor.next_op
+                    make_group(operators, anchor=anchor)

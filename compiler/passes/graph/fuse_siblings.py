@@ -9,9 +9,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.graph.cost import roofline_of
-from compiler.graph.network import GraphNetwork, read_network
+from compiler.graph.network import read_network
 from compiler.graph.rewriting.weights import concatenated_key
-from compiler.graph.siblings import Family, find_families, head_size, weight_axis
+from compiler.graph.siblings import find_families, head_size, weight_axis
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import (
@@ -66,29 +66,33 @@ class FuseSiblings(GraphPass):
         busy = None if filling is None else filling // SMALLER_TILES
         families = find_families(network, 0 if self.matmuls else busy, self.convolutions)
         for family in families:
-            _fuse_family(network, family)
+            # Replace siblings by one, and their results by slices of its result.
+            positions = [
+                network.operators_at(branch[position] for branch in family.branches)
+                for position in range(len(family.branches[0]))
+            ]
+            before, whole = [op.inputs[0] for op in positions[0]], positions[0][0].inputs[0]
+            for position, branches in enumerate(positions):
+                node = network.operators[family.branches[0][position]]
+                operands = [
+                    whole if value is before[0] else _operand(branches, i, weight_axis(node, i))
+                    for i, value in enumerate(branches[0].inputs)
+                ]
+                before = [op.outputs[0] for op in branches]
+                shape = list(shape_of(branches[0].outputs[0].type))
+                shape[family.axis] = sum(
+                    shape_of(op.outputs[0].type)[family.axis] for op in branches
+                )
+                whole = _insert(
+                    branches[0],
+                    operands,
+                    tensor_type(dtype_of(branches[0].outputs[0].type), tuple(shape)),
+                )
+            _slice_out(positions[-1], whole, family.axis)
+            for op in (op for operations in reversed(positions) for op in operations):
+                Rewriter.erase_op(op)
         if families:
             restore_order(graph)
-
-
-def _fuse_family(network: GraphNetwork, family: Family) -> None:
-    """Replace siblings by one, and their results by slices of its result."""
-    positions = [
-        network.operators_at(branch[position] for branch in family.branches)
-        for position in range(len(family.branches[0]))
-    ]
-    before, whole = [op.inputs[0] for op in positions[0]], positions[0][0].inputs[0]
-    for position, branches in enumerate(positions):
-        node = network.operators[family.branches[0][position]]
-        operands = [
-            whole if value is before[0] else _operand(branches, i, weight_axis(node, i))
-            for i, value in enumerate(branches[0].inputs)
-        ]
-        before = [op.outputs[0] for op in branches]
-        whole = _insert(branches[0], operands, _fused_type(branches, family.axis))
-    _slice_out(positions[-1], whole, family.axis)
-    for op in (op for operations in reversed(positions) for op in operations):
-        Rewriter.erase_op(op)
 
 
 def _slice_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> None:
@@ -111,12 +115,6 @@ def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAVal
     whole = WeightOp(concatenated_key([weight.key.data for weight in weights], axis), type)
     insert_before(branches[0], whole)
     return whole.output
-
-
-def _fused_type(branches: Sequence[OperatorOp], axis: int) -> Attribute:
-    shape = list(shape_of(branches[0].outputs[0].type))
-    shape[axis] = sum(shape_of(op.outputs[0].type)[axis] for op in branches)
-    return tensor_type(dtype_of(branches[0].outputs[0].type), tuple(shape))
 
 
 def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> SSAValue:

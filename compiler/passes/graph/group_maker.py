@@ -30,12 +30,12 @@ def make_group(
     body = _Body(frozenset(operators), views)
     for op in operators:
         body.move(op)
-    body.drop_views()
+    erase_dead(body.absorbed)
     results = [
         value
         for op in operators
         for value in op.results
-        if body.is_used_outside(value) or KINDS[op.type_name] is Kind.OPAQUE
+        if any(body.is_outside(use) for use in value.uses) or KINDS[op.type_name] is Kind.OPAQUE
     ]
     body.block.add_op(YieldOp(*results))
     group = GroupOp(body.inputs, [value.type for value in results], Region(body.block))
@@ -115,14 +115,6 @@ class _Body:
             op = owner
         return False
 
-    def drop_views(self) -> None:
-        """Erase the views outside whose only users moved in with a copy."""
-        erase_dead(self.absorbed)
-
     def is_outside(self, use: Use) -> bool:
         """Whether a use is by an operation outside the group."""
         return use.operation.parent_block() is not self.block
-
-    def is_used_outside(self, value: SSAValue) -> bool:
-        """Whether any use is outside."""
-        return any(self.is_outside(use) for use in value.uses)

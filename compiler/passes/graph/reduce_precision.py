@@ -108,19 +108,17 @@ def _narrow(
     weights: dict[SSAValue, WeightOp] = {}
     for group in groups:
         for i in narrow_weights(group, dtype) if on_gpu else streamed_weights(group):
-            group.operands[i] = _narrow_weight(group.inputs[i], dtype, weights)
+            # The same weight in 16 bits, made once.
+            weight = group.inputs[i].owner
+            assert isinstance(weight, WeightOp)
+            if group.inputs[i] not in weights:
+                weights[group.inputs[i]] = WeightOp(
+                    weight.key.data, tensor_type(dtype, shape_of(group.inputs[i].type))
+                )
+                insert_before(weight, weights[group.inputs[i]])
+            group.operands[i] = weights[group.inputs[i]].output
         widen_reads(group)
         narrow_results(group)
         if group.kernel is not None:
             group.kernel = StringAttr(signature(group))
     erase_dead([value.owner for value in weights if isinstance(value.owner, WeightOp)])
-
-
-def _narrow_weight(value: SSAValue, dtype: str, made: dict[SSAValue, WeightOp]) -> SSAValue:
-    """The same weight in 16 bits, made once."""
-    weight = value.owner
-    assert isinstance(weight, WeightOp)
-    if value not in made:
-        made[value] = WeightOp(weight.key.data, tensor_type(dtype, shape_of(value.type)))
-        insert_before(weight, made[value])
-    return made[value].output

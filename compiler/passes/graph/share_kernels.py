@@ -106,7 +106,17 @@ def delay_scales(group: GroupOp) -> None:
         )
         for scaling, _ in of_operands:
             replace(scaling, [scaling.inputs[0]])
-        _multiply(op, factor)
+        # Multiply the result of an operator by a number.
+        (result,) = op.outputs
+        constant = ConstantOp(array_to_attribute(np.array(factor, "float32")))
+        product = OperatorOp("Mul", [result, constant.output], [result.type], {}, op.node_name)
+        following = op.next_op
+        assert following is not None
+        users = list(result.uses)
+        insert_before(following, constant, product)
+        for use in users:
+            if use.operation is not product:
+                use.operation.operands[use.index] = product.outputs[0]
     group.kernel = StringAttr(signature(group))
 
 
@@ -121,17 +131,3 @@ def _scales_of(matmul: OperatorOp) -> Iterator[tuple[OperatorOp, ConstantOp]]:
             if owner.type_name != "Transpose" and KINDS.get(owner.type_name) is not Kind.VIEW:
                 break
             value = owner.inputs[0]
-
-
-def _multiply(op: OperatorOp, factor: float) -> None:
-    """Multiply the result of an operator by a number."""
-    (result,) = op.outputs
-    constant = ConstantOp(array_to_attribute(np.array(factor, "float32")))
-    product = OperatorOp("Mul", [result, constant.output], [result.type], {}, op.node_name)
-    following = op.next_op
-    assert following is not None
-    users = list(result.uses)
-    insert_before(following, constant, product)
-    for use in users:
-        if use.operation is not product:
-            use.operation.operands[use.index] = product.outputs[0]

@@ -28,7 +28,11 @@ def split_wide_concats(graph: GraphOp, views: Set[OperatorOp]) -> bool:
     kernels = [op for op in wide if op not in views]
     for op in kernels:
         write = _Writer(op)
-        results = [write.concat(op.inputs)] if op.type_name == "Concat" else write.split_all()
+        results = (
+            [write.concat(op.inputs)]
+            if op.type_name == "Concat"
+            else write.split(write.op.inputs[0], list(map(write.size, write.op.outputs)))
+        )
         replace(op, results)
     return len(kernels) > 0
 
@@ -74,10 +78,6 @@ class _Writer:
                 for part in _chunks(values, MOST_TENSORS)
             ]
         return values[0]
-
-    def split_all(self) -> list[SSAValue]:
-        """All results of the operator."""
-        return self.split(self.op.inputs[0], list(map(self.size, self.op.outputs)))
 
     def split(self, value: SSAValue, sizes: Sequence[int]) -> list[SSAValue]:
         """The parts of a tensor, however many sizes there are."""

@@ -43,7 +43,12 @@ def widen_reads(group: GroupOp) -> None:
     for argument, value in zip(block.args, group.inputs, strict=True):
         if argument.type != value.type:
             narrow = Rewriter.replace_value_with_new_type(argument, value.type)
-            gather = _only_gather(narrow)
+            # The Gather that alone reads a table: of its elements it needs few.
+            user = narrow.get_user_of_unique_use()
+            if not isinstance(user, OperatorOp) or user.type_name != "Gather":
+                gather = None
+            else:
+                gather = user if user.inputs[0] is narrow else None
             if gather is not None:
                 rows = gather.outputs[0]
                 in_table_type = tensor_type(dtype_of(value.type), shape_of(rows.type))
@@ -52,14 +57,6 @@ def widen_reads(group: GroupOp) -> None:
             assert place is not None
             insert_before(place, wide := cast_of(narrow, "float32"))
             narrow.replace_uses_with_if(wide.outputs[0], lambda use, c=wide: use.operation is not c)
-
-
-def _only_gather(table: SSAValue) -> OperatorOp | None:
-    """The Gather that alone reads a table: of its elements it needs few."""
-    user = table.get_user_of_unique_use()
-    if not isinstance(user, OperatorOp) or user.type_name != "Gather":
-        return None
-    return user if user.inputs[0] is table else None
 
 
 def narrow_results(group: GroupOp) -> None:
@@ -87,7 +84,9 @@ def _is_short(value: SSAValue) -> bool:
 
 def _widen(group: GroupOp) -> None:
     for argument in group.body.block.args:
-        _as_float32(argument)
+        if _is_short(argument):
+            type = tensor_type("float32", shape_of(argument.type))
+            Rewriter.replace_value_with_new_type(argument, type)
     for op in list(group.body.block.ops):
         if isinstance(op, ConstantOp) and _is_short(op.output):
             array = attribute_to_array(op.value).astype("float32")
@@ -123,9 +122,3 @@ def _widen_results(op: OperatorOp) -> None:
         result.replace_uses_with_if(wide.outputs[0], lambda use, c=short: use.operation is not c)
     if op.type_name == "Cast" and op.inputs[0].type == op.outputs[0].type:
         replace(op, [op.inputs[0]])
-
-
-def _as_float32(value: SSAValue) -> None:
-    if _is_short(value):
-        type = tensor_type("float32", shape_of(value.type))
-        Rewriter.replace_value_with_new_type(value, type)

@@ -29,7 +29,15 @@ def lower_bodies(
     weights = {op.allocation_name: op for graph in graphs for op in _weights(graph)}
     copies = [op.clone() for op in weights.values()]
     for graph in graphs:
-        _pass_weights(graph, copies)
+        # Make weights the last inputs of a graph.
+        own = {op.allocation_name: op for op in _weights(graph)}
+        names = [weight.allocation_name for weight in copies]
+        for name, weight in zip(names, copies, strict=True):
+            graph.input_names = ArrayAttr([*graph.input_names, StringAttr(name)])
+            place = len(graph.input_names) - 1
+            argument = graph.body.block.insert_arg(weight.result.type, place)
+            if name in own:
+                Rewriter.replace_op(own[name], [], [argument])
     arena = max(graph.arena_bytes for graph in graphs)
     sizes = workspaces_of(control.form, types_of(group.outputs), arena)
     group.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in sizes])
@@ -38,15 +46,3 @@ def lower_bodies(
 
 def _weights(graph: taskflow.GraphOp) -> list[taskflow_memory.WeightOp]:
     return [op for op in graph.body.block.ops if isinstance(op, taskflow_memory.WeightOp)]
-
-
-def _pass_weights(graph: taskflow.GraphOp, weights: Sequence[taskflow_memory.WeightOp]) -> None:
-    """Make weights the last inputs of a graph."""
-    own = {op.allocation_name: op for op in _weights(graph)}
-    names = [weight.allocation_name for weight in weights]
-    for name, weight in zip(names, weights, strict=True):
-        graph.input_names = ArrayAttr([*graph.input_names, StringAttr(name)])
-        place = len(graph.input_names) - 1
-        argument = graph.body.block.insert_arg(weight.result.type, place)
-        if name in own:
-            Rewriter.replace_op(own[name], [], [argument])

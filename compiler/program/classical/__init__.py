@@ -86,14 +86,9 @@ def classical(op_type: str, attributes: Attributes) -> ClassicalFunction:
         only(attributes, "imputed_value_floats", "imputed_value_int64s")
     if op_type == "LinearClassifier":
         check_labels(labels_in(attributes))
-    return partial(function, **_as_arrays(attributes))
-
-
-def _as_arrays(attributes: Attributes) -> dict[str, Any]:
-    """The attributes, long lists of numbers and labels as arrays: no run converts them again."""
     numbers = {
         name: np.array(attributes[name], np.float32)
         for name in ("coefficients", "intercepts", "offset", "scale")
         if name in attributes
     }
-    return {**attributes, **numbers, **labels_in(attributes)}
+    return partial(function, **{**attributes, **numbers, **labels_in(attributes)})

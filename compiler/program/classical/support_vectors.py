@@ -83,7 +83,14 @@ class SupportVectorClassifier:
         else:
             alike = self._kernel.similarities(rows)
             scores = _pair_scores(alike, self._weights, self._bounds, self._counts)
-            chosen = _votes(scores, len(self._counts)).argmax(1)
+            # How many pairs each class wins.
+            classes = len(self._counts)
+            votes = np.zeros((len(scores), classes), int)
+            for column, (i, j) in enumerate(combinations(range(classes), 2)):
+                won = scores[:, column] > 0
+                votes[:, i] += won
+                votes[:, j] += ~won
+            chosen = votes.argmax(1)
             scores, total = self._of_pairs(scores)
         labels = labels_of(chosen, self._ints, self._strings)
         return labels, transformed(scores, self._transform, total)
@@ -95,7 +102,20 @@ class SupportVectorClassifier:
     def _of_pairs(self, scores: Array) -> tuple[Array, float]:
         """The scores to transform, and the total of both where there is a single pair."""
         if self._a.size:
-            return _probabilities(scores, self._a, self._b, len(self._counts)), 0
+            # The probabilities of classes that fit those of pairs best, by libsvm's iteration.
+            classes = len(self._counts)
+            pairs = np.clip(1 - logistic(scores * self._a + self._b), 1e-7, 1 - 1e-7)
+            beats = np.zeros((len(scores), classes, classes))
+            for column, (i, j) in enumerate(combinations(range(classes), 2)):
+                beats[:, i, j] = pairs[:, column]
+                beats[:, j, i] = 1 - pairs[:, column]
+            form = -beats * beats.swapaxes(1, 2)
+            diagonal = np.arange(classes)
+            form[:, diagonal, diagonal] = (beats**2).sum(1)
+            probabilities = np.full((len(form), classes), 1 / classes)
+            slope = np.empty(classes)
+            _fit()(address(form), len(form), classes, address(probabilities), address(slope))
+            return probabilities, 0
         return scores, 0 if self._transform == "NONE" else 1
 
 
@@ -142,32 +162,6 @@ def _pair_scores(alike: Array, weights: Array, bounds: Array, counts: Sequence[i
             yield mine + alike[:, spans[j]] @ weights[i, spans[j]] + bound
 
     return np.stack([*columns()], 1)
-
-
-def _votes(scores: Array, classes: int) -> Array:
-    """How many pairs each class wins."""
-    votes = np.zeros((len(scores), classes), int)
-    for column, (i, j) in enumerate(combinations(range(classes), 2)):
-        won = scores[:, column] > 0
-        votes[:, i] += won
-        votes[:, j] += ~won
-    return votes
-
-
-def _probabilities(scores: Array, a: Array, b: Array, classes: int) -> Array:
-    """The probabilities of classes that fit those of pairs best, by libsvm's iteration."""
-    pairs = np.clip(1 - logistic(scores * a + b), 1e-7, 1 - 1e-7)
-    beats = np.zeros((len(scores), classes, classes))
-    for column, (i, j) in enumerate(combinations(range(classes), 2)):
-        beats[:, i, j] = pairs[:, column]
-        beats[:, j, i] = 1 - pairs[:, column]
-    form = -beats * beats.swapaxes(1, 2)
-    diagonal = np.arange(classes)
-    form[:, diagonal, diagonal] = (beats**2).sum(1)
-    probabilities = np.full((len(form), classes), 1 / classes)
-    slope = np.empty(classes)
-    _fit()(address(form), len(form), classes, address(probabilities), address(slope))
-    return probabilities
 
 
 def _fit() -> Callable[..., None]:

@@ -42,7 +42,15 @@ def type_obstacle(
                 f"its inputs are {first} and {kind}, where ONNX asks for one type",
                 "cast one to the type of the other",
             )
-    allowed = _taken(op_type, domain, attributes)
+    # The types of the first input that the attributes decide; empty where they do not.
+    if domain == ML_DOMAIN:
+        dtypes = taken_dtypes(op_type, attributes)
+        allowed = [formal_name(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(d))) for d in dtypes]
+    elif op_type != "TfIdfVectorizer":
+        allowed = []
+    else:
+        pools = [POOLS[name] for name in POOLS if attributes.get(name)]
+        allowed = [f"tensor({name})" for name in pools[0]] if len(pools) == 1 else []
     if elements and elements[0] and allowed and (kind := formal_name(elements[0])) not in allowed:
         return _refused(0, kind, "its attributes", allowed)
     return None
@@ -75,14 +83,3 @@ def _refused(index: int, kind: str, by: str, allowed: Sequence[str]) -> Unsuppor
         f"its input {index} is {kind}, which is not a type that it has by {by}",
         f"give it {' or '.join(allowed)}, such as by a Cast",
     )
-
-
-def _taken(op_type: str, domain: str, attributes: Mapping[str, Any]) -> list[str]:
-    """The types of the first input that the attributes decide; empty where they do not."""
-    if domain == ML_DOMAIN:
-        dtypes = taken_dtypes(op_type, attributes)
-        return [formal_name(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(d))) for d in dtypes]
-    if op_type != "TfIdfVectorizer":
-        return []
-    pools = [POOLS[name] for name in POOLS if attributes.get(name)]
-    return [f"tensor({name})" for name in pools[0]] if len(pools) == 1 else []

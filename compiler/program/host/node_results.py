@@ -42,19 +42,14 @@ def node_results(
     return {name: _content(scope.values[name]) for name in node.output if name}
 
 
-def is_array(value: Known) -> bool:
-    """Whether a value is a tensor, no sequence."""
-    return isinstance(value, np.ndarray)
-
-
 def _value(name: str, value: Known) -> Value:
-    if is_array(value):
+    if isinstance(value, np.ndarray):
         return constant(name, cast(Array, value))
     if value is None:
         raise InputDataError(
             f"{name!r} is an empty optional, which OptionalHasElement can ask; {_REMEDY}"
         )
-    if odd := {type(item).__name__ for item in value if not is_array(item)}:
+    if odd := {type(item).__name__ for item in value if not isinstance(item, np.ndarray)}:
         raise InputDataError(
             f"the sequence {name!r} holds {', '.join(sorted(odd))}, not tensors; {_REMEDY}"
         )

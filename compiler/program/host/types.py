@@ -38,13 +38,7 @@ def standard_results(
 
     A type that depends on attributes is the function's own.
     """
-    types = _result_types(formals, inputs) or [None]
-    last = len(types) - 1
-    return [_as_type(value, types[min(i, last)]) for i, value in enumerate(results)]
-
-
-def _result_types(formals: FormalTypes, inputs: Sequence[HostValue]) -> list[np.dtype | None]:
-    """The dtype of each formal output; None where neither the schema nor the inputs decide it."""
+    # The dtype of each formal output; None where neither the schema nor the inputs decide it.
     bound: dict[str, np.dtype] = {}
     last = len(formals.inputs) - 1
     for index, value in enumerate(inputs if formals.inputs else ()):
@@ -52,7 +46,9 @@ def _result_types(formals: FormalTypes, inputs: Sequence[HostValue]) -> list[np.
         if dtype is not None:
             bound.setdefault(formals.inputs[min(index, last)], dtype)
     pairs = zip(formals.only, formals.outputs, strict=True)
-    return [fixed or bound.get(variable) for fixed, variable in pairs]
+    types = [fixed or bound.get(variable) for fixed, variable in pairs] or [None]
+    last = len(types) - 1
+    return [_as_type(value, types[min(i, last)]) for i, value in enumerate(results)]
 
 
 def _tensor_types() -> Mapping[str, np.dtype]:

@@ -1,12 +1,95 @@
 """Splitting a graph into blocks where the fewest substitutions reach across."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.rewrite.matching import Site
 from compiler.rewrite.patterns import Apply, Pattern
-from compiler.rewrite.search.min_cut import INFINITE, FlowNetwork
+
+# The minimum cut of a flow network, by Dinic's algorithm.
+INFINITE = 1 << 40
+"""The capacity of an edge that no minimum cut holds."""
+
+
+class FlowNetwork:
+    """Nodes are numbers from 0; edges have integer capacities."""
+
+    def __init__(self, nodes: int):
+        self._edges: list[list[int]] = [[] for _ in range(nodes)]
+        self._target: list[int] = []
+        self._left: list[int] = []
+
+    def add_node(self) -> int:
+        """A new node."""
+        self._edges.append([])
+        return len(self._edges) - 1
+
+    def add_edge(self, start: int, end: int, capacity: int) -> None:
+        """An edge of a capacity; several between two nodes add up."""
+        for node, target, left in ((start, end, capacity), (end, start, 0)):
+            self._edges[node].append(len(self._target))
+            self._target.append(target)
+            self._left.append(left)
+
+    def cut(self, source: int, sink: int) -> set[int]:
+        """The source's side of a minimum cut: the smallest such side."""
+        while True:
+            level = self._levels(source)
+            if level[sink] < 0:
+                return {node for node, depth in enumerate(level) if depth >= 0}
+            self._saturate(source, sink, level)
+
+    def _levels(self, source: int) -> list[int]:
+        """How many edges with capacity left each node is from the source; -1 if none lead there."""
+        level = [-1] * len(self._edges)
+        level[source] = 0
+        pending = deque([source])
+        while pending:
+            node = pending.popleft()
+            for edge in self._edges[node]:
+                target = self._target[edge]
+                if self._left[edge] and level[target] < 0:
+                    level[target] = level[node] + 1
+                    pending.append(target)
+        return level
+
+    def _saturate(self, source: int, sink: int, level: list[int]) -> None:
+        """Push flow along shortest paths until each has a full edge."""
+        tried = [0] * len(self._edges)
+        path: list[int] = []
+        node = source
+        while True:
+            if node == sink:
+                self._push(path)
+                path, node = [], source
+                continue
+            edge = self._next(node, level, tried)
+            if edge is not None:
+                path.append(edge)
+                node = self._target[edge]
+            elif path:
+                node = self._target[path.pop() ^ 1]
+                tried[node] += 1
+            else:
+                return
+
+    def _next(self, node: int, level: list[int], tried: list[int]) -> int | None:
+        """The next edge of a node towards the sink that is not known to lead nowhere."""
+        edges = self._edges[node]
+        while tried[node] < len(edges):
+            edge = edges[tried[node]]
+            if self._left[edge] and level[self._target[edge]] == level[node] + 1:
+                return edge
+            tried[node] += 1
+        return None
+
+    def _push(self, path: Iterable[int]) -> None:
+        flow = min(self._left[edge] for edge in path)
+        for edge in path:
+            self._left[edge] -= flow
+            self._left[edge ^ 1] += flow
+
 
 SUBSTITUTION, TENSOR = 1000, 1
 """The costs of a substitution across two blocks, and of a tensor from one to the next."""
@@ -72,7 +155,30 @@ def _divided(operators: Sequence[Term], spans: Spans, size: int) -> list[list[Te
     if len(operators) <= size:
         return [list(operators)]
     spans = _within(spans, frozenset(operators))
-    first = _first_side(operators, spans)
+    # The side of a minimum cut that the other depends on; both hold a part of the operators.
+    number = {term: i for i, term in enumerate(operators)}
+    count = len(operators)
+    network = FlowNetwork(count + 2)
+    source, sink = count, count + 1
+    fixed = max(1, int(FIXED * count))
+    for i in range(fixed):
+        network.add_edge(source, i, INFINITE)
+        network.add_edge(count - 1 - i, sink, INFINITE)
+    for u, readers in enumerate(_readers(operators, number)):
+        # Let a tensor that is read on the other side cost the same, once; never read it before.
+        tensor = network.add_node()
+        network.add_edge(u, tensor, TENSOR)
+        for reader in readers:
+            network.add_edge(tensor, reader, INFINITE)
+            network.add_edge(reader, u, INFINITE)
+    for members, weight in spans:
+        start, end = network.add_node(), network.add_node()
+        network.add_edge(start, end, weight * SUBSTITUTION)
+        for member in [number[t] for t in members]:
+            network.add_edge(member, start, INFINITE)
+            network.add_edge(end, member, INFINITE)
+    side = network.cut(source, sink)
+    first = {term for term, i in number.items() if i in side}
     sides = [t for t in operators if t in first], [t for t in operators if t not in first]
     return [block for side in sides for block in _divided(side, spans, size)]
 
@@ -83,24 +189,6 @@ def _within(spans: Spans, operators: frozenset[Term]) -> Spans:
     return [(members, weight) for members, weight in cut if len(members) > 1]
 
 
-def _first_side(operators: Sequence[Term], spans: Spans) -> set[Term]:
-    """The side of a minimum cut that the other depends on; both hold a part of the operators."""
-    number = {term: i for i, term in enumerate(operators)}
-    count = len(operators)
-    network = FlowNetwork(count + 2)
-    source, sink = count, count + 1
-    fixed = max(1, int(FIXED * count))
-    for i in range(fixed):
-        network.add_edge(source, i, INFINITE)
-        network.add_edge(count - 1 - i, sink, INFINITE)
-    for u, readers in enumerate(_readers(operators, number)):
-        _add_tensor(network, u, readers)
-    for members, weight in spans:
-        _add_span(network, [number[t] for t in members], weight)
-    side = network.cut(source, sink)
-    return {term for term, i in number.items() if i in side}
-
-
 def _readers(operators: Sequence[Term], number: Mapping[Term, int]) -> list[list[int]]:
     """The operators that read results of each one, by number."""
     readers: list[list[int]] = [[] for _ in operators]
@@ -108,21 +196,3 @@ def _readers(operators: Sequence[Term], number: Mapping[Term, int]) -> list[list
         for u in sorted({number[t] for t in map(maker_of, term.operands) if t in number}):
             readers[u].append(i)
     return readers
-
-
-def _add_tensor(network: FlowNetwork, maker: int, readers: Sequence[int]) -> None:
-    """Let a tensor that is read on the other side cost the same, once; never read it before."""
-    tensor = network.add_node()
-    network.add_edge(maker, tensor, TENSOR)
-    for reader in readers:
-        network.add_edge(tensor, reader, INFINITE)
-        network.add_edge(reader, maker, INFINITE)
-
-
-def _add_span(network: FlowNetwork, members: Sequence[int], weight: int) -> None:
-    """Let members on different sides cost the same, once, however many they are."""
-    start, end = network.add_node(), network.add_node()
-    network.add_edge(start, end, weight * SUBSTITUTION)
-    for member in members:
-        network.add_edge(member, start, INFINITE)
-        network.add_edge(end, member, INFINITE)

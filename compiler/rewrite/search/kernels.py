@@ -3,16 +3,181 @@
 `fuse-operators` decides in the end; the search's best graphs go through it before one is chosen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
+from compiler.graph.attention import AttentionSizes
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.injective import PARTS
-from compiler.rewrite.search.attention import attentions_of
 from compiler.support.dag import finish_times
 from compiler.tensors.dtypes import ELEMENT_BYTES
+
+LAYOUTS = frozenset({"Transpose", "Slice", "Split", RESULT})
+"""Operators besides views that an attention's kernel reads through."""
+
+
+def attentions_of(graph: Graph, terms: Sequence[Term]) -> dict[Term, tuple[Term, ...]]:
+    """The operators of each attention, in order, by the last one.
+
+    `terms` are those of the graph, inputs first.
+    """
+    softmaxes = [term for term in terms if term.kind == "Softmax" and not term.constant]
+    if not softmaxes:
+        return {}
+    users: dict[Term, list[Term]] = {}
+    for term in [t for t in terms if not t.constant]:
+        for operand in term.operands:
+            users.setdefault(operand, []).append(term)
+    finder = _Finder(users, frozenset(graph))
+    attentions = (finder.around(softmax) for softmax in softmaxes)
+    return {members[-1]: members for members in attentions if members}
+
+
+@dataclass(frozen=True)
+class _Finder:
+    users: Mapping[Term, list[Term]]
+    outputs: frozenset[Term]
+
+    def around(self, softmax: Term) -> tuple[Term, ...]:
+        """The attention of a softmax over the last axis; empty if it is none."""
+        weights, second = self.weights(softmax)
+        axis = softmax.attributes["axis"]
+        scores = self.scores(softmax.inputs[0])
+        if scores is None or second is None or axis != len(softmax.shape) - 1:
+            return ()
+        if second.kind != "MatMul" or second.inputs[0] is not (weights or [softmax])[-1]:
+            return ()
+        query, key, value = *scores[0].operands, second.inputs[1]
+        if value is None or not _sizes(query, value, second).are_supported:
+            return ()
+        members = {*scores, softmax, *weights, second, *self.results(second)}
+        self.absorb([query, key, value], members)
+        self.absorb_mask(value, members)
+        for operand in (query, key):
+            self.absorb_norms(operand, members)
+        split = [t for t in members if t.kind == RESULT and t.inputs[0] not in members]
+        return tuple(sorted(members.difference(split), key=lambda term: term.number))
+
+    def weights(self, softmax: Term) -> tuple[list[Term], Term | None]:
+        """The operators that view weights or compute each alone, and the one after them."""
+        path, last = list[Term](), self.only_user(softmax)
+        while last is not None and (_is_scalar(last) or _keeps_matrices(last)):
+            path.append(last)
+            last = self.only_user(last)
+        return path, last
+
+    def scores(self, term: Term | None) -> list[Term] | None:
+        """The MatMul of the scores and the operators after it, or None."""
+        if term is None or self.only_user(term) is None:
+            return None
+        if term.kind == "MatMul":
+            return [term]
+        chains = (self.scores(operand) for operand in _of_scores(term))
+        return next(([*before, term] for before in chains if before is not None), None)
+
+    def results(self, second: Term) -> Iterator[Term]:
+        """The layout changes of the result and what is computed of each element of it alone,
+        which no other operator reads."""
+        user = self.only_user(second)
+        while user is not None and (user.kind == "Transpose" or _is_view(user) or _is_scalar(user)):
+            yield user
+            user = self.only_user(user)
+
+    def absorb(self, operands: list[Term], members: set[Term]) -> None:
+        """Add the layout changes of operands that only members read."""
+        while operands:
+            term = operands.pop()
+            if not (term.kind in LAYOUTS or _is_view(term)) or term in self.outputs:
+                continue
+            if term not in members and all(user in members for user in self.users[term]):
+                members.add(term)
+                operands += term.operands
+
+    def absorb_mask(self, value: Term, members: set[Term]) -> None:
+        """Add the mask of rows of V that only members read, and the layout changes before it."""
+        value = _source_of(value, members)
+        outside = value in members or value in self.outputs
+        if outside or not _masks_rows(value) or not members.issuperset(self.users[value]):
+            return
+        members.add(value)
+        self.absorb([term for term in value.inputs[1:2] if term is not None], members)
+
+    def absorb_norms(self, operand: Term, members: set[Term]) -> None:
+        """Add a division by norms that only members read, and the layout changes before it."""
+        parts = _division_by_norms(_source_of(operand, members))
+        users = [user for term in parts for user in self.users[term]]
+        if self.outputs.isdisjoint(parts) and members.union(parts).issuperset(users):
+            members.update(parts)
+            self.absorb([term for part in parts[:1] for term in part.inputs[:1] if term], members)
+
+    def only_user(self, term: Term) -> Term | None:
+        """The operator that alone reads a term."""
+        users = self.users.get(term, [])
+        return users[0] if len(users) == 1 and term not in self.outputs else None
+
+
+def _source_of(term: Term, members: Set[Term]) -> Term:
+    """The term of which members change the layout."""
+    while term in members and term.inputs[0] is not None:
+        term = term.inputs[0]
+    return term
+
+
+def _division_by_norms(term: Term) -> list[Term]:
+    """A division by Euclidean norms and the operators that compute these; empty if it is none."""
+    if term.kind != "Div":
+        return []
+    parts, divisor = [term], term.inputs[1]
+    while divisor is not None and divisor.kind in ("Clip", "Expand", "Max"):
+        parts.append(divisor)
+        divisor = divisor.inputs[0]
+    if divisor is None or divisor.kind != "ReduceL2" or divisor.inputs[0] is not term.inputs[0]:
+        return []
+    return [*parts, divisor]
+
+
+def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:
+    columns, width = value.shape[-2:]
+    return AttentionSizes(prod(second.shape[:-1]), columns, query.shape[-1], width)
+
+
+def _is_view(term: Term) -> bool:
+    return KINDS.get(term.kind) is Kind.VIEW
+
+
+def _keeps_matrices(term: Term) -> bool:
+    """Whether a view changes only the axes before the matrices of its operand."""
+    operand = term.inputs[0] if _is_view(term) else None
+    return operand is not None and len(operand.shape) > 1 and operand.shape[-2:] == term.shape[-2:]
+
+
+def _of_scores(term: Term) -> Sequence[Term]:
+    """The operands that have a score for each one that a term computes."""
+    if _keeps_matrices(term):
+        return [*term.operands][:1]
+    alike = [operand for operand in term.operands if operand.shape == term.shape]
+    return alike if KINDS.get(term.kind) is Kind.ELEMENTWISE else []
+
+
+def _is_scalar(term: Term) -> bool:
+    """Whether an operator computes each element of one operand alone, by scalar constants."""
+    varying = [operand for operand in term.operands if not operand.constant]
+    scalars = all(prod(operand.shape) == 1 for operand in term.operands if operand.constant)
+    alike = len(varying) == 1 and varying[0].shape == term.shape
+    return alike and scalars and KINDS.get(term.kind) is Kind.ELEMENTWISE
+
+
+def _masks_rows(term: Term) -> bool:
+    """Whether an operator makes rows zero where a vector of bools is false."""
+    if term.kind != "Where":
+        return False
+    keep, _, zero = term.inputs
+    if keep is None or zero is None:
+        return False
+    return zero.constant and not zero.shape and sum(extent > 1 for extent in keep.shape) == 1
+
 
 _NONE = frozenset[int]()
 """The kernels that inputs and constants wait for."""

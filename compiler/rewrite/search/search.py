@@ -3,21 +3,104 @@
 AutoGraph (AAAI 2023): MCP[G] = min over parts p of MCP[G - p] + search(p).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, count
 from typing import Literal, get_args
 
-from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.graph.rewriting.terms import (
+    RESULT,
+    Graph,
+    Term,
+    Terms,
+    reachable,
+    readers_of,
+    replaced,
+)
 from compiler.progress import in_parts
 from compiler.rewrite.matches import Matches
 from compiler.rewrite.matching import Matcher
 from compiler.rewrite.rule import Rule
 from compiler.rewrite.search.backtracking import SAME_COST, Backtracking, Cost, Found, Limits
 from compiler.rewrite.search.blocks import blocks_of, operators_of, spans
-from compiler.rewrite.search.parts import Divider, GraphPart, composed
+
+
+@dataclass(frozen=True)
+class GraphPart:
+    """A part: `graph` computes `outputs`, with leaves in place of what it reads and its weights."""
+
+    graph: Graph
+    outputs: Graph
+    leaves: Mapping[Term, Term]
+    """The term for which each leaf of the graph stands."""
+
+
+class Divider:
+    """Makes parts of one graph."""
+
+    def __init__(self, terms: Terms, graph: Graph):
+        self.terms = terms
+        self._outputs, self._users = frozenset(graph), readers_of(reachable(graph))
+
+    def part(self, members: Iterable[Term]) -> GraphPart:
+        """The part that some operators are; they hold all between any two of them.
+
+        Inputs and weights are numbered as they are met, so parts of one structure have one graph.
+        """
+        inside = set(members)
+        users = {user for term in inside for user in self._users[term]}
+        inside |= {user for user in users if user.kind == RESULT}
+        read = (t for t in inside if t in self._outputs or not inside.issuperset(self._users[t]))
+        outputs = tuple(sorted(read, key=lambda term: term.number))
+        leaf_of: dict[Term, Term] = {}
+        now: dict[Term, Term] = {}
+        for term in _visited(outputs, inside):
+            if term in inside or (term.constant and term.inputs):
+                inputs = [t and now[t] for t in term.inputs]
+                now[term] = self.terms.opaque_copy(term, inputs)
+            elif term.kind in ("constant", "fill", "identity"):
+                now[term] = term
+            else:
+                now[term] = _leaf(self.terms, term, leaf_of)
+        leaves = {leaf: term for term, leaf in leaf_of.items()}
+        return GraphPart(tuple(now[term] for term in outputs), outputs, leaves)
+
+
+def _visited(outputs: Graph, inside: set[Term]) -> list[Term]:
+    """The terms that a part needs, inputs first, in an order that only its structure decides."""
+    visited: dict[Term, None] = {}
+    stack = [(term, False) for term in reversed(outputs)]
+    while stack:
+        term, ready = stack.pop()
+        if ready:
+            visited.setdefault(term)
+        elif term not in visited:
+            stack.append((term, True))
+            if term in inside or term.constant:
+                stack += [(t, False) for t in reversed([*term.operands]) if t not in visited]
+    return list(visited)
+
+
+def _leaf(terms: Terms, term: Term, leaf_of: dict[Term, Term]) -> Term:
+    """The numbered leaf for a weight, or for a tensor that a part reads."""
+    weight, number = term.kind == "weight", len(leaf_of)
+    names = {"key": f"part {number}", "part": True} if weight else {"part": number}
+    leaf_of[term] = terms.leaf("weight" if weight else "input", term.types[0], **names)
+    return leaf_of[term]
+
+
+def composed(terms: Terms, graph: Graph, chosen: Iterable[tuple[GraphPart, Graph]]) -> Graph:
+    """A graph in which parts, in order, compute their outputs by other graphs."""
+    now: dict[Term, Term] = {}
+    for part, replacement in chosen:
+        leaves = {leaf: now.get(term, term) for leaf, term in part.leaves.items()}
+        whole = replaced(terms, replacement, leaves) if leaves else replacement
+        assert whole is not None
+        now |= zip(part.outputs, whole, strict=True)
+    return tuple(now.get(term, term) for term in graph)
+
 
 LEAST_STEPS = 20
 """The graphs that are judged for a part of a large graph, at least."""

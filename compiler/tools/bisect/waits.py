@@ -93,14 +93,9 @@ def missing_wait(
             high = middle
     later = high - 1
     for earlier in reversed(range(later)):
-        if not is_wrong(_with_wait(schedule, earlier, later)):
+        lined = in_line(schedule, len(schedule.tasks), free=later)
+        tasks = list(lined.tasks)
+        tasks[later] = replace(tasks[later], after=(*tasks[later].after, earlier))
+        if not is_wrong(replace(lined, tasks=tuple(tasks))):
             return earlier, later
     return None
-
-
-def _with_wait(schedule: Schedule, earlier: int, later: int) -> Schedule:
-    """All tasks in a line but one, which waits for one more task than it did."""
-    lined = in_line(schedule, len(schedule.tasks), free=later)
-    tasks = list(lined.tasks)
-    tasks[later] = replace(tasks[later], after=(*tasks[later].after, earlier))
-    return replace(lined, tasks=tuple(tasks))

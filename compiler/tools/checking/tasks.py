@@ -140,7 +140,14 @@ class TaskRunner:
     def run(self, task: Task, results: int, memory: HostMemory) -> list[Array]:
         """The results of a task on what memory holds, which also gets them."""
         alone = task_alone(self.schedule, replace(task, nodes=()), results)
-        executable = self._executable(alone)
+        if alone not in self._loaded:
+            used = {task.kernel for task in alone.all_tasks} & self.kernels.keys()
+            kernels = {name: self.kernels[name] for name in sorted(used)}
+            weights = {a.name: self.weights[a.name] for a in alone.of_kind("weight")}
+            options = {**self.options, **library_options(self.target, alone, kernels, weights)}
+            loader = backend(self.target)
+            self._loaded[alone] = loader.load(alone, kernels, weights, **options)
+        executable = self._loaded[alone]
         reads = {f"read {index}": memory.read(view) for index, view in enumerate(task.reads)}
         read_names = {allocation.name for allocation in alone.of_kind("input")}
         outputs = executable.run({name: reads[name] for name in reads if name in read_names})
@@ -149,13 +156,3 @@ class TaskRunner:
             memory.write(view, array)
         executable.close()
         return arrays
-
-    def _executable(self, alone: Schedule) -> Executable:
-        if alone not in self._loaded:
-            used = {task.kernel for task in alone.all_tasks} & self.kernels.keys()
-            kernels = {name: self.kernels[name] for name in sorted(used)}
-            weights = {a.name: self.weights[a.name] for a in alone.of_kind("weight")}
-            options = {**self.options, **library_options(self.target, alone, kernels, weights)}
-            loader = backend(self.target)
-            self._loaded[alone] = loader.load(alone, kernels, weights, **options)
-        return self._loaded[alone]

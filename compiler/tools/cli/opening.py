@@ -41,24 +41,20 @@ def load_or_compile(options: Namespace) -> Any:
     if not options.model.is_dir():
         if options.trusted:
             raise ArgumentError(f"--trusted is for an artifact: {options.model} is a model")
-        _check_present(options.target or "cpu", options.arch)
+        target = options.target or "cpu"
+        kind = parse_target(target).backend
+        if kind == "cuda":
+            from compiler.backends.cuda.build import device
+
+            device()
+        elif kind == "cpu":
+            named = f"cpu:{options.arch}" if options.arch else target
+            backend(named).check(cpu_requirements(named))
         return compile_model(options)
     check_compiled(options)
     with step_progress("load"):
         trusted = options.trusted or None
         return compiler.load(options.model, threads=options.threads, trusted=trusted)
-
-
-def _check_present(target: str, architecture: str | None) -> None:
-    """Raise DeviceError where a run on CUDA or a CPU would, before a compilation for it."""
-    kind = parse_target(target).backend
-    if kind == "cuda":
-        from compiler.backends.cuda.build import device
-
-        device()
-    elif kind == "cpu":
-        named = f"cpu:{architecture}" if architecture else target
-        backend(named).check(cpu_requirements(named))
 
 
 def check_compiled(options: Namespace) -> None:

@@ -1,8 +1,9 @@
 """The facts of a compiled module that the explorer shows, from what the module records."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -15,26 +16,127 @@ from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
 from compiler.scheduling.prediction import Prediction, prediction
+from compiler.scheduling.simulator import Timeline
 from compiler.support.dag import adjacency, critical_path
 from compiler.target.devices import DeviceModel
 from compiler.target.target import Target, parse_target
 from compiler.tools.explore.choice import choice_fact, option_facts
 from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import (
+    AllocationFact,
     DeviceFact,
     HelpFact,
     KernelFact,
+    MemoryFact,
     ModuleFact,
     OperatorFact,
     PassFact,
+    RegionFact,
     TaskFact,
     ViewFact,
 )
 from compiler.tools.explore.layout import drawn
-from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sources import LISTED, kernel_sources
 from compiler.tools.inputs import random_inputs
-from compiler.tools.measured import MeasuredRun, is_cpu, measured_run
+from compiler.tools.measured import MeasuredRun, measured_run
+
+
+@dataclass
+class _Occupant:
+    """A tensor in the arena: its bytes, its first and last task, and whose bytes it took over."""
+
+    begin: int
+    end: int
+    first: int
+    final: int
+    reuses: list[int] = field(default_factory=list[int])
+
+
+@dataclass
+class _Arena:
+    """The tensor that each byte holds now, as disjoint pieces in the order of their offsets."""
+
+    occupants: list[_Occupant] = field(default_factory=list[_Occupant])
+    pieces: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+
+    def _overlapping(self, begin: int, end: int) -> slice:
+        start = bisect_left(self.pieces, (begin, 0, 0))
+        if start and self.pieces[start - 1][1] > begin:
+            start -= 1
+        return slice(start, bisect_left(self.pieces, (end, 0, 0)))
+
+    def read(self, begin: int, end: int, task: int) -> None:
+        """A task reads bytes, and so keeps the tensors there."""
+        for _, _, occupant in self.pieces[self._overlapping(begin, end)]:
+            self.occupants[occupant].final = task
+
+    def write(self, begin: int, end: int, task: int) -> None:
+        """A task writes a tensor, whose bytes are those of older ones no longer."""
+        overlapping = self._overlapping(begin, end)
+        old = self.pieces[overlapping]
+        number = len(self.occupants)
+        reuses = sorted({occupant for _, _, occupant in old})
+        self.occupants.append(_Occupant(begin, end, task, task, reuses))
+        before = [(b, begin, o) for b, _, o in old[:1] if b < begin]
+        after = [(end, e, o) for _, e, o in old[-1:] if e > end]
+        self.pieces[overlapping] = [*before, (begin, end, number), *after]
+
+
+def memory_fact(schedule: Schedule, timeline: Timeline) -> MemoryFact:
+    """Allocations, the tensors of arenas, and bytes in use over the predicted time."""
+    regions: list[RegionFact] = []
+    for index, allocation in enumerate(schedule.allocations):
+        if allocation.kind == "arena":
+            regions += _regions(schedule, index, timeline, len(regions))
+    steps = list(_steps(regions))
+    return MemoryFact(
+        allocations=[
+            AllocationFact(a.kind, a.name, a.dtype, a.shape, a.nbytes) for a in schedule.allocations
+        ],
+        regions=regions,
+        steps=steps,
+        peak=max((nbytes for _, nbytes in steps), default=0),
+        apart=sum(region.nbytes for region in regions),
+    )
+
+
+def _regions(
+    schedule: Schedule, number: int, timeline: Timeline, base: int
+) -> Iterator[RegionFact]:
+    """The tensors of one arena in the order of the tasks that write them."""
+    # Tasks in launch order: bytes are reused only where tokens order the uses in it.
+    arena = _Arena()
+    for index, task in enumerate(schedule.tasks):
+        for view in task.reads:
+            if view.allocation == number and view.nbytes:
+                arena.read(view.offset, view.offset + view.nbytes, index)
+        for view in task.writes:
+            if view.allocation == number and view.nbytes:
+                arena.write(view.offset, view.offset + view.nbytes, index)
+    for tensor in arena.occupants:
+        yield RegionFact(
+            allocation=number,
+            offset=tensor.begin,
+            nbytes=tensor.end - tensor.begin,
+            first=tensor.first,
+            final=tensor.final,
+            start=timeline.start[tensor.first],
+            end=timeline.end[tensor.final],
+            reuses=tuple(base + other for other in tensor.reuses),
+        )
+
+
+def _steps(regions: Sequence[RegionFact]) -> Iterator[tuple[float, int]]:
+    """The times at which the bytes in use change, each with the bytes from then on."""
+    changes: dict[float, int] = {}
+    for region in regions:
+        changes[region.start] = changes.get(region.start, 0) + region.nbytes
+        changes[region.end] = changes.get(region.end, 0) - region.nbytes
+    used = 0
+    for time in sorted(changes):
+        used += changes[time]
+        yield time, used
+
 
 NOT_RECORDED = KernelConfig("", "not recorded")
 """The config of a kernel of an artifact, which keeps the code and not how it was chosen."""
@@ -50,9 +152,11 @@ def module_fact(
     """Everything of a module; what only its compilation knows is given."""
     predicted = prediction(module)
     run = measured_run(module, random_inputs(module, 0))
-    on_cpu = is_cpu(module)
+    on_cpu = parse_target(module.target).backend == "cpu"
     schedule, edges = module.schedule, needs(module.schedule)
     early = module.choice is not None and module.choice.schedule.pdl
+    # The roofs of the device model; those of the CPU's are one core's.
+    gpu = parse_target(module.target).is_gpu
     return ModuleFact(
         name=schedule.name,
         target=module.target,
@@ -60,7 +164,13 @@ def module_fact(
         makespan=predicted.timeline.makespan,
         bound=lower_bound(predicted.works, edges, predicted.device, early=early).time,
         measured=run.note,
-        device=_device(module.target, predicted.device),
+        device=DeviceFact(
+            name=parse_target(module.target).architecture if gpu else "one CPU core",
+            flops=predicted.device.flops,
+            tensor_flops=TENSOR_FACTOR * predicted.device.flops if gpu else 0.0,
+            bandwidth=predicted.device.bandwidth,
+            sms=predicted.device.sms if gpu else 1,
+        ),
         streams=schedule.streams,
         threads=_threads(run) if on_cpu else 0,
         helps=[HelpFact(one.task, one.thread, one.start, one.end) for one in run.help],
@@ -72,18 +182,6 @@ def module_fact(
         memory=memory_fact(schedule, predicted.timeline),
         passes=list(passes),
         choice=choice_fact(module, configs or {}),
-    )
-
-
-def _device(target: str, device: DeviceModel) -> DeviceFact:
-    """The roofs of the device model; those of the CPU's are one core's."""
-    gpu = parse_target(target).is_gpu
-    return DeviceFact(
-        name=parse_target(target).architecture if gpu else "one CPU core",
-        flops=device.flops,
-        tensor_flops=TENSOR_FACTOR * device.flops if gpu else 0.0,
-        bandwidth=device.bandwidth,
-        sms=device.sms if gpu else 1,
     )
 
 
@@ -184,6 +282,7 @@ def _kernel(
     config: KernelConfig,
     gpu: bool,
 ) -> KernelFact:
+    staged = gpu and bool(kernel.launches) and rates_of(kernel) is CONTRACTION_RATES
     return KernelFact(
         name=kernel.name,
         language=kernel.language,
@@ -193,7 +292,7 @@ def _kernel(
         measured=kernel.name in predicted.measured,
         flops=kernel.flops,
         traffic=kernel.traffic_bytes,
-        flops_peak=_peak(kernel, predicted.device, gpu),
+        flops_peak=predicted.device.flops * (TENSOR_FACTOR if staged else 1.0),
         code=len(kernel.code),
         reads=tuple(map(str, kernel.reads)),
         writes=tuple(map(str, kernel.writes)),
@@ -207,12 +306,6 @@ def _kernel(
         sources={},
         lacking="",
     )
-
-
-def _peak(kernel: KernelSpec, device: DeviceModel, gpu: bool) -> float:
-    """The roof of the units that a kernel uses: tensor cores where it stages operands."""
-    staged = gpu and bool(kernel.launches) and rates_of(kernel) is CONTRACTION_RATES
-    return device.flops * (TENSOR_FACTOR if staged else 1.0)
 
 
 def launch_fact(launch: Launch, device: DeviceModel) -> dict[str, Any]:

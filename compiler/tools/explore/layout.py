@@ -28,24 +28,7 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
     for task in range(count):
         for later in successors[task]:
             layers[later] = max(layers[later], layers[task] + 1)
-    nodes, links, routes = _with_dummies(edges, layers)
-    rows = _rows(nodes)
-    above, below = _neighbours(len(nodes), links)
-    for sweep in range(SWEEPS):
-        _order(rows if sweep % 2 == 0 else rows[::-1], above if sweep % 2 == 0 else below)
-    places = _placed(rows, above, below, count)
-    return LayoutFact(
-        layers=layers,
-        places=[round(place, 2) for place in places[:count]],
-        edges=list(edges),
-        routes=[[round(places[dummy], 2) for dummy in route] for route in routes],
-    )
-
-
-def _with_dummies(
-    edges: Sequence[tuple[int, int]], layers: list[int]
-) -> tuple[list[int], list[tuple[int, int]], list[list[int]]]:
-    """The layer of each task and dummy, the edges between neighbouring layers, and the routes."""
+    # The layer of each task and dummy, the edges between neighbouring layers, and the routes.
     nodes, links, routes = list(layers), list[tuple[int, int]](), list[list[int]]()
     for source, target in edges:
         between = range(layers[source] + 1, layers[target])
@@ -56,7 +39,22 @@ def _with_dummies(
             chain = [source, *route, target]
             links.extend(pairwise(chain))
         routes.append(route)
-    return nodes, links, routes
+    rows = _rows(nodes)
+    above, below = _neighbours(len(nodes), links)
+    for sweep in range(SWEEPS):
+        neighbours = above if sweep % 2 == 0 else below
+        position: dict[int, float] = {}
+        for row in rows if sweep % 2 == 0 else rows[::-1]:
+            keys = {node: (_mean(neighbours[node], position, i)) for i, node in enumerate(row)}
+            row.sort(key=keys.__getitem__)
+            position |= {node: index for index, node in enumerate(row)}
+    places = _placed(rows, above, below, count)
+    return LayoutFact(
+        layers=layers,
+        places=[round(place, 2) for place in places[:count]],
+        edges=list(edges),
+        routes=[[round(places[dummy], 2) for dummy in route] for route in routes],
+    )
 
 
 def _rows(nodes: Sequence[int]) -> list[list[int]]:
@@ -73,15 +71,6 @@ def _neighbours(
     """The neighbours of each node in the layer above and in the one below."""
     below = adjacency(count, links)
     return adjacency(count, [(target, source) for source, target in links]), below
-
-
-def _order(rows: Sequence[list[int]], neighbours: Sequence[Sequence[int]]) -> None:
-    """Sort each row by the mean position of its nodes' neighbours in the row before."""
-    position: dict[int, float] = {}
-    for row in rows:
-        keys = {node: (_mean(neighbours[node], position, i)) for i, node in enumerate(row)}
-        row.sort(key=keys.__getitem__)
-        position |= {node: index for index, node in enumerate(row)}
 
 
 def _mean(nodes: Sequence[int], position: dict[int, float], default: float) -> float:

@@ -1,14 +1,23 @@
 """The sides of a page, as the command line names them: an artifact, a saved program, or a model."""
 
+import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp, NoneType
+from xdsl.ir import Operation, SSAValue
+
 from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, ShapeError
+from compiler.graph.signature import signature
+from compiler.ir import dataflow
+from compiler.ir.context import parse_module
 from compiler.kernels.building.module import distinct_groups
 from compiler.program.loading import load_program
 from compiler.program.model import DynamicModule
@@ -16,9 +25,89 @@ from compiler.program.segment import ProgramSegment
 from compiler.target.target import parse_target
 from compiler.tools.explore.collect import control_note, module_fact
 from compiler.tools.explore.configs import kernel_configs
-from compiler.tools.explore.document import ModuleFact, SideFact, StepFact
-from compiler.tools.explore.dumps import lowered_graph, operator_facts, pass_facts
+from compiler.tools.explore.document import ModuleFact, OperatorFact, PassFact, SideFact, StepFact
 from compiler.tools.inspection import open_module
+
+COUNTED = {
+    "operators": re.compile(r"= dataflow\.op ", re.ASCII),
+    "groups": re.compile(r"dataflow\.group ", re.ASCII),
+    "tasks": re.compile(r"taskflow\.(?:launch|if|loop) ", re.ASCII),
+    "tokens": re.compile(r" after (%[\w, %]+)", re.ASCII),
+    "arena bytes": re.compile(r"taskflow\.arena.*?memref<(\d+)xui8>", re.ASCII),
+}
+"""The things that are counted in an IR's text, by the pattern of one, of a list or a number."""
+
+MOST_ATTRIBUTE = 200
+"""Characters of an operator's attribute that the page shows."""
+
+
+def _count(name: str, text: str) -> int:
+    matches = COUNTED[name].findall(text)
+    if name == "tokens":
+        return sum(match.count("%") for match in matches)
+    return sum(map(int, matches)) if name == "arena bytes" else len(matches)
+
+
+@dataclass(frozen=True)
+class _Located:
+    """An operator of a graph, and the group that it is in."""
+
+    op: dataflow.OperatorOp
+    group: dataflow.GroupOp | None
+
+
+def _located(module: ModuleOp) -> Iterator[_Located]:
+    for graph in module.ops:
+        if isinstance(graph, dataflow.GraphOp):
+            for op in graph.body.block.ops:
+                if isinstance(op, dataflow.OperatorOp):
+                    yield _Located(op, None)
+                elif isinstance(op, dataflow.GroupOp):
+                    yield from (_Located(inner, op) for inner in op.operators)
+
+
+def _groups(module: ModuleOp) -> Iterator[dataflow.GroupOp]:
+    for graph in module.ops:
+        if isinstance(graph, dataflow.GraphOp):
+            yield from (group for group in graph.groups if group.control is None)
+
+
+def _fact(
+    located: _Located, task_of: Mapping[Operation, int], number: Mapping[Operation, int]
+) -> OperatorFact:
+    sources = (_source(value) for value in located.op.inputs)
+    reads = [number[op] for op in sources if op is not None and op in number]
+    return OperatorFact(
+        type=located.op.type_name,
+        name=located.op.node_name,
+        task=None if located.group is None else task_of.get(located.group),
+        reads=tuple(dict.fromkeys(reads)),
+        inputs=tuple(_type_text(value) for value in located.op.inputs),
+        outputs=tuple(_type_text(value) for value in located.op.outputs),
+        attributes={
+            name: str(value)[:MOST_ATTRIBUTE] for name, value in located.op.attributes.items()
+        },
+    )
+
+
+def _source(value: SSAValue) -> Operation | None:
+    """The operator that makes a value, through the borders of groups."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        if not isinstance(owner, dataflow.GroupOp):
+            return owner
+        inner = owner.body.block.last_op
+        assert inner is not None
+        return _source(inner.operands[owner.results.index(value)])
+    around = owner.parent_op()
+    if isinstance(around, dataflow.GroupOp):
+        return _source(around.inputs[owner.args.index(value)])
+    return None
+
+
+def _type_text(value: SSAValue) -> str:
+    return "none" if isinstance(value.type, NoneType) else str(value.type)
+
 
 NO_DUMPS = (
     "An artifact has neither its passes nor its operators: `flowloom explore MODEL` compiles the"
@@ -60,11 +149,36 @@ def model_side(title: str, options: Namespace, compiled: Callable[[Namespace], A
 
 
 def _with_dumps(module: Module, dump: Path) -> ModuleFact:
-    passes = pass_facts(dump)
-    graph = lowered_graph(passes)
+    # The IR after each pass, from the files of `--dump-ir`.
+    facts: list[PassFact] = []
+    last = ""
+    for path in sorted(dump.glob("*.mlir")):
+        header, _, text = path.read_text(encoding="utf-8").partition("\n")
+        spec = header.removeprefix("// ").removeprefix("after ")
+        same = text == last
+        counts = {name: _count(name, text) for name in COUNTED}
+        facts.append(PassFact(spec, path.name, same, "" if same else text, counts))
+        last = text
+    passes = facts
+    # The last `dataflow` module before it was lowered; None where no dump holds one.
+    texts = [fact.text for fact in passes if "dataflow.graph" in fact.text]
+    graph = parse_module(texts[-1], "dump") if texts else None
     if graph is None:
         return module_fact(module, passes=passes)
-    operators = operator_facts(graph, module.schedule.tasks)
+    # The operators of a module's graphs, bodies not included, and the task that computes each.
+    located = list(_located(graph))
+    # The task of each group: by kernel and nodes, in order where several have the same.
+    waiting: dict[tuple[str, tuple[str, ...]], deque[int]] = defaultdict(deque)
+    for index, task in enumerate(module.schedule.tasks):
+        waiting[task.kernel, task.nodes].append(index)
+    task_of: dict[Operation, int] = {}
+    for group in _groups(graph):
+        nodes = tuple(dict.fromkeys(op.node_name for op in group.operators if op.node_name))
+        kernel = signature(group) if group.kernel is None else group.kernel.data
+        if left := waiting.get((kernel, nodes)):
+            task_of[group] = left.popleft()
+    number: dict[Operation, int] = {entry.op: index for index, entry in enumerate(located)}
+    operators = [_fact(entry, task_of, number) for entry in located]
     groups = distinct_groups(graph)
     configs = kernel_configs(groups, parse_target(module.target))
     return module_fact(module, operators, passes, configs, groups)
@@ -84,7 +198,26 @@ def _program_side(title: str, program: DynamicModule, modules: Mapping[str, Modu
         raise ArgumentError(NOTHING_COMPILED.format(title))
     facts = [module_fact(module) for module in modules.values()]
     labels = [f"{index}: {_reads(module)}" for index, module in enumerate(modules.values())]
-    return SideFact(title, NO_DUMPS, labels, facts, step_facts(program))
+    # The steps of a program's own graph, in the order in which a run executes them.
+    body = program.body
+    plan = body.plan()
+    return SideFact(
+        title,
+        NO_DUMPS,
+        labels,
+        facts,
+        [
+            StepFact(
+                kind="segment" if isinstance(runner, ProgramSegment) else "host",
+                label=_label(body.graph.nodes, step.nodes),
+                nodes=[_node(body.graph.nodes[i]) for i in step.nodes],
+                reads=step.reads,
+                writes=step.writes,
+                reason="; ".join(body.alone[i] for i in step.nodes if i in body.alone),
+            )
+            for step, runner in zip(plan.steps, plan.runners, strict=True)
+        ],
+    )
 
 
 def _reads(module: Module) -> str:
@@ -93,23 +226,6 @@ def _reads(module: Module) -> str:
     named = zip(module.inputs, shapes, strict=True)
     text = ", ".join(f"{spec.name} {shape}".strip() for spec, shape in named)
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
-
-
-def step_facts(program: DynamicModule) -> list[StepFact]:
-    """The steps of a program's own graph, in the order in which a run executes them."""
-    body = program.body
-    plan = body.plan()
-    return [
-        StepFact(
-            kind="segment" if isinstance(runner, ProgramSegment) else "host",
-            label=_label(body.graph.nodes, step.nodes),
-            nodes=[_node(body.graph.nodes[i]) for i in step.nodes],
-            reads=step.reads,
-            writes=step.writes,
-            reason="; ".join(body.alone[i] for i in step.nodes if i in body.alone),
-        )
-        for step, runner in zip(plan.steps, plan.runners, strict=True)
-    ]
 
 
 def _node(node: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from compiler.autotune.kernels import compiling, on_ray, tune
-from compiler.autotune.kernels.ray_cluster import RayCluster
+from compiler.autotune.kernels.on_ray import RayCluster
 from compiler.backends.cuda import device as cuda_target
 from compiler.kernels import database
 from compiler.progress import PartEnded, PartsBegan, ProgressEvent, StepEnded, listening

@@ -14,14 +14,14 @@ from compiler.autotune.kernels.bundle import Bundle, shares
 from compiler.autotune.kernels.duration import device_seconds, within
 from compiler.autotune.kernels.installation import Installation, installed
 from compiler.autotune.kernels.measure import header_here, unmeasured
-from compiler.autotune.kernels.prepare import prepare_bundle
-from compiler.autotune.kernels.ray_cluster import RayCluster
-from compiler.autotune.kernels.remote_measure import DevicePart, MeasurePart, MeasuringTools
-from compiler.autotune.kernels.remote_prepare import (
+from compiler.autotune.kernels.on_ray import (
     PreparePart,
+    RayCluster,
     database_content,
     using_database,
 )
+from compiler.autotune.kernels.prepare import prepare_bundle
+from compiler.autotune.kernels.remote_measure import DevicePart, MeasurePart, MeasuringTools
 from compiler.autotune.kernels.results import Result
 from compiler.backends.gpu.driver import Handle
 from compiler.errors import ClusterError, DeviceError

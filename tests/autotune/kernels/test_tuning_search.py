@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.autotune.kernels.plan import LEAST_GAIN, TuningSubject
-from compiler.autotune.kernels.tuning_search import TuningFound, search_configs, settle
+from compiler.autotune.kernels.while_compiling import TuningFound, search_configs, settle
 from tests.autotune.kernels.simulated import (
     COMPARE_S,
     MEASURE_S,

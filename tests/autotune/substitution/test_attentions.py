@@ -6,8 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from compiler.autotune.substitution import costs as costs_module
-from compiler.autotune.substitution.attentions import attention_key
-from compiler.autotune.substitution.costs import TermCosts
+from compiler.autotune.substitution.costs import TermCosts, attention_key
 from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.graph.rewriting.terms import Graph
 from compiler.rewrite.search.kernels import kernels_of

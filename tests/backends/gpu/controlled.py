@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.backends.gpu.binding import Binding
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.kernels.building.control import control_kernels
+from compiler.kernels.building.module import control_kernels
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from compiler.target.target import parse_gpu

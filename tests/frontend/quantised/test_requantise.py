@@ -8,7 +8,7 @@ import compiler
 from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Graph, Operator, Value
-from compiler.frontend.quantised.requantise import divided, is_divisor, is_of_sums
+from compiler.frontend.quantised.contract import divided, is_divisor, is_of_sums
 from tests.frontend.checks import parse
 
 

@@ -9,14 +9,14 @@ import numpy
 
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.attention.config import Config as Block
-from compiler.kernels.gpu.templates.cumulative.problem import Config as ScanConfig
+from compiler.kernels.gpu.templates.cumulative.template import Config as ScanConfig
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
-from compiler.kernels.gpu.templates.scatter_order import emit as order_emit
+from compiler.kernels.gpu.templates.scatter_order import template as order_emit
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig
 from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
-from compiler.kernels.gpu.templates.tensor_range.problem import Config as Parts
-from compiler.kernels.gpu.templates.top_k.problem import Config as SortConfig
+from compiler.kernels.gpu.templates.tensor_range.emit import Config as Parts
+from compiler.kernels.gpu.templates.top_k.template import Config as SortConfig
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu

@@ -13,7 +13,7 @@ from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.scattered_sums import MOST_SLOTS
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp, WeightOp
-from compiler.kernels.gpu.templates.scatter_order.problem import MOST_BUCKET_SLOTS, MOST_BUCKETS
+from compiler.kernels.gpu.templates.scatter_order.template import MOST_BUCKET_SLOTS, MOST_BUCKETS
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime

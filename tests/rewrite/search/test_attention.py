@@ -13,8 +13,7 @@ from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
-from compiler.rewrite.search.attention import attentions_of
-from compiler.rewrite.search.kernels import kernels_of
+from compiler.rewrite.search.kernels import attentions_of, kernels_of
 from compiler.target.target import parse_gpu
 from tests.frontend.checks import parse as parse_model
 

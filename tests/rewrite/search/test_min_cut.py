@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.rewrite.search.min_cut import FlowNetwork
+from compiler.rewrite.search.blocks import FlowNetwork
 
 Edge = tuple[int, int, int]
 

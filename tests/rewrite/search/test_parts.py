@@ -13,7 +13,7 @@ from compiler.rewrite.matching import Matcher
 from compiler.rewrite.rules import SEARCHED
 from compiler.rewrite.search.backtracking import neighbours
 from compiler.rewrite.search.blocks import operators_of
-from compiler.rewrite.search.parts import Divider, GraphPart, composed
+from compiler.rewrite.search.search import Divider, GraphPart, composed
 from tests.apply_passes import graph_of
 from tests.rewrite.search.crafted import read, repvgg
 from tests.strategies import Model, dataflow_graphs

@@ -14,8 +14,7 @@ from compiler.rewrite.rules import SEARCHED
 from compiler.rewrite.search.backtracking import Backtracking, Limits
 from compiler.rewrite.search.blocks import Sites, blocks_of, operators_of
 from compiler.rewrite.search.kernels import critical_time, kernels_of
-from compiler.rewrite.search.parts import Divider
-from compiler.rewrite.search.search import Division, PartSizes, Search
+from compiler.rewrite.search.search import Divider, Division, PartSizes, Search
 from tests.apply_passes import graph_of
 from tests.graphs import GraphBuilder
 from tests.rewrite.search.crafted import chain, operators, read, repvgg

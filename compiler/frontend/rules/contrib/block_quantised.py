@@ -42,17 +42,6 @@ def _cast(call: Call, value: Value) -> Value:
     return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
 
 
-def _check_shapes(call: Call) -> None:
-    """Raise ShapeMismatch for operands that the attributes contradict."""
-    rows, depth, size, bits = (call.attributes[name] for name in ("N", "K", "block_size", "bits"))
-    blocks, zeros = -(-depth // size), call.input(3)
-    columns = -(-blocks * bits // 8) if zeros is not None and zeros.dtype == "uint8" else blocks
-    _check_shape("weight", call.operand(1), [rows, blocks, size * bits // 8])
-    _check_shape("scales", call.operand(2), [rows * blocks], [rows, blocks])
-    _check_shape("zero points", zeros, [rows * columns], [rows, columns])
-    _check_shape("bias", call.input(5), [rows])
-
-
 def _check_shape(name: str, value: Value | None, *allowed: list[int]) -> None:
     if value is not None and list(value.shape) not in allowed:
         wanted = " or ".join(map(str, allowed))
@@ -74,29 +63,32 @@ def rewrite_matmul_nbits(call: Call) -> list[Value]:
     """A MatMul of the dequantised, transposed weight."""
     refuse(call, "weight_prepacked")
     refuse_inputs(call, g_idx=4)
-    _check_shapes(call)
-    if _stays_packed(call):
-        return [biased(call, _packed_matmul(call), call.input(5))]
-    weight = call.one("Transpose", _weight(call), perm=[1, 0])
-    return [biased(call, call.one("MatMul", call.data, weight), call.input(5))]
-
-
-def _stays_packed(call: Call) -> bool:
-    """Whether kernels unpack the weight: constants of four bits, in blocks that they have."""
+    rows, depth, size, bits = (call.attributes[name] for name in ("N", "K", "block_size", "bits"))
+    blocks, zeros = -(-depth // size), call.input(3)
+    columns = -(-blocks * bits // 8) if zeros is not None and zeros.dtype == "uint8" else blocks
+    _check_shape("weight", call.operand(1), [rows, blocks, size * bits // 8])
+    _check_shape("scales", call.operand(2), [rows * blocks], [rows, blocks])
+    _check_shape("zero points", zeros, [rows * columns], [rows, columns])
+    _check_shape("bias", call.input(5), [rows])
     given = [call.input(index) for index in (1, 2, 3)]
     constant = all(value is None or value.array is not None for value in given)
     size, four = call.attributes["block_size"], call.attributes["bits"] == 4
     blocks = size >= LEAST_BLOCK and size & (size - 1) == 0
-    return constant and four and blocks and call.data.dtype == "float32"
-
-
-def _packed_matmul(call: Call) -> Value:
-    """The operator of the IR, its operands in their shapes."""
-    rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
-    blocks, zeros = -(-depth // size), call.input(3)
-    inputs = [call.data, call.operand(1), call.reshaped(call.operand(2), [rows, blocks])]
-    if zeros is not None and zeros.dtype == "uint8":
-        inputs.append(call.reshaped(zeros, [rows, -1]))
-    elif zeros is not None:
-        inputs.append(call.reshaped(_cast(call, zeros), [rows, blocks]))
-    return call.one("MatMulNBits", *inputs, K=depth, N=rows, bits=4, block_size=size)
+    if constant and four and blocks and call.data.dtype == "float32":
+        # The operator of the IR, its operands in their shapes.
+        rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
+        blocks, zeros = -(-depth // size), call.input(3)
+        inputs = [call.data, call.operand(1), call.reshaped(call.operand(2), [rows, blocks])]
+        if zeros is not None and zeros.dtype == "uint8":
+            inputs.append(call.reshaped(zeros, [rows, -1]))
+        elif zeros is not None:
+            inputs.append(call.reshaped(_cast(call, zeros), [rows, blocks]))
+        return [
+            biased(
+                call,
+                call.one("MatMulNBits", *inputs, K=depth, N=rows, bits=4, block_size=size),
+                call.input(5),
+            )
+        ]
+    weight = call.one("Transpose", _weight(call), perm=[1, 0])
+    return [biased(call, call.one("MatMul", call.data, weight), call.input(5))]

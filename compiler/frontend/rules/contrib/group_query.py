@@ -120,15 +120,6 @@ def _projections(call: Call) -> list[Value]:
     return [as_heads(call, row, count) for row, count in zip(rows, counts, strict=True)]
 
 
-def _positions(call: Call, lengths: _Lengths) -> Value:
-    """The position of each new token."""
-    given = call.input(9)
-    if given is not None:
-        return given
-    count = call.one("Add", _count(call, lengths.new, 3), lengths.before)
-    return call.reshaped(count, [-1, lengths.new])
-
-
 def _weights(call: Call, dots: Value, added: list[Value | None]) -> Value:
     """Softmax of capped and masked scores, with a sink if the node has one."""
     if cap := call.attributes.get("softcap", 0):
@@ -152,8 +143,9 @@ def _sink(call: Call, dots: Value) -> Value | None:
     return call.expanded(call.reshaped(sink, [1, heads, 1, 1]), [batch, heads, length, 1])
 
 
-def _refuse(call: Call) -> None:
-    """Raise Unsupported for quantised and sliding caches, norms of heads and other forms."""
+@contrib("GroupQueryAttention")
+def rewrite_group_query_attention(call: Call) -> list[Value]:
+    """Rotated heads, written into the cache; attention in which heads share keys."""
     refuse(call, "kv_cache_bit_width", "qk_output", "sliding_window_cache")
     refuse_inputs(call, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
     refuse_inputs(call, query_seqlens=16)
@@ -162,18 +154,17 @@ def _refuse(call: Call) -> None:
     for name in ("k_quant_type", "v_quant_type"):
         if call.attributes[name] != "NONE":
             raise Unsupported(f"its cache is quantised ({name})", "export it with a float cache")
-
-
-@contrib("GroupQueryAttention")
-def rewrite_group_query_attention(call: Call) -> list[Value]:
-    """Rotated heads, written into the cache; attention in which heads share keys."""
-    _refuse(call)
     query, key, value = _projections(call)
     lengths = _lengths(call, query.shape[2], query.shape[0])
     if call.attributes.get("do_rotary", 0):
         angles = call.operand(7), call.operand(8)
         interleaved = bool(call.attributes.get("rotary_interleaved", 0))
-        positions = _positions(call, lengths)
+        given = call.input(9)
+        if given is not None:
+            positions = given
+        else:
+            count = call.one("Add", _count(call, lengths.new, 3), lengths.before)
+            positions = call.reshaped(count, [-1, lengths.new])
         query, key = (rotated(call, v, angles, positions, interleaved) for v in (query, key))
     present = [_cached(call, call.input(3 + i), v, lengths) for i, v in enumerate((key, value))]
     times = query.shape[1] // key.shape[1]

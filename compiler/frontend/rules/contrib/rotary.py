@@ -50,15 +50,6 @@ def _rotate(call: Call, x: Value, cosine: Value, sine: Value, interleaved: bool)
     return call.reshaped(call.one("Concat", *columns, axis=4), x.shape)
 
 
-def _positions(call: Call, length: int) -> Value:
-    """The position of each element, from the first one's if only that is given."""
-    given = call.operand(1)
-    if given.shape not in ((), (1,)):
-        return given
-    first = call.reshaped(given, [1])
-    return call.one("Add", call.vector(range(length)), first)
-
-
 def _heads_of(call: Call, width: int, rotary: int) -> int:
     """How many heads rows have."""
     count = call.attributes.get("num_heads", 0)
@@ -78,5 +69,12 @@ def rewrite_rotary_embedding(call: Call) -> list[Value]:
     rows = x.rank == 3
     count = _heads_of(call, x.shape[-1], 2 * angles[0].shape[-1]) if rows else 0
     heads = as_heads(call, x, count) if rows else x
-    result = rotated(call, heads, angles, _positions(call, heads.shape[2]), interleaved)
+    # The position of each element, from the first one's if only that is given.
+    given = call.operand(1)
+    if given.shape not in ((), (1,)):
+        positions = given
+    else:
+        first = call.reshaped(given, [1])
+        positions = call.one("Add", call.vector(range(heads.shape[2])), first)
+    result = rotated(call, heads, angles, positions, interleaved)
     return [as_rows(call, result) if rows else result]

@@ -21,6 +21,7 @@ from compiler.kernels.template import (
     Template,
 )
 from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.loops import buffer
 from compiler.target.target import CpuTarget
 from compiler.tensors.dtypes import NARROW_FLOATS
 
@@ -109,7 +110,9 @@ class AnchorTemplate(
         for operand, packing in loops.packings.items():
             info = group.values[operand]
             elements = prod(packed_shape(info.shape, packing))
-            around.pack_read(operand, elements, packed_dtype(info.dtype, packing))
+            around.reads[operand] = buffer(
+                f"read{operand}", elements, packed_dtype(info.dtype, packing)
+            )
         function = PrimFunc(around.buffers, loops.launches())
         packings = tuple(loops.packings.get(number, "") for number in range(group.inputs))
         return KernelSource(function=function, packings=packings, flops=problem.flops)

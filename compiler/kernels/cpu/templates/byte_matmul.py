@@ -171,13 +171,13 @@ class ByteMatmulNest(MatmulNest):
 
         def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
             def panel(number: Any) -> Stmt:
-                return self._fill_panel(target, firsts[0], firsts[1] + number)
+                return self._fill_words(target, firsts[0], firsts[1] + number)
 
             return loop_over("panel", lengths[1], panel)
 
         return target, [tirx.AllocBuffer(target), block_loops(blocks, extents, body)]
 
-    def _fill_panel(self, target: Var, matrix: Any, panel: Any) -> Stmt:
+    def _fill_words(self, target: Var, matrix: Any, panel: Any) -> Stmt:
         """Write the lines of a panel of a computed B, then the sums of its columns."""
         whole, rest = divmod(self.bytes.depth, WORD_BYTES)
         lead = unflatten_index(matrix, self.bytes.right[:-2])

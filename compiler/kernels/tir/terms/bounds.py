@@ -213,19 +213,17 @@ class SizedBounds:
                 yield from (n - 1 for n in self.upper(b))
                 yield from self.upper(a) if self._is_positive(a) else ()
             case "min" | "max":
-                yield from self._of_extreme(above, term)
+                # ExtentBounds of a minimum or a maximum: any of its operands', or all of them
+                # together.
+                own = self.upper if above else self.lower
+                a, b = map(own, term.operands)
+                if above == (term.kind == "min"):
+                    yield from (*a, *b)
+                else:
+                    pick = minimum if term.kind == "min" else maximum
+                    yield from (pick(x, y) for x, y in _pairs(a, b))
             case _:
                 return
-
-    def _of_extreme(self, above: bool, term: Integer) -> Iterator[Extent]:
-        """ExtentBounds of a minimum or a maximum: any of its operands', or all of them together."""
-        own = self.upper if above else self.lower
-        a, b = map(own, term.operands)
-        if above == (term.kind == "min"):
-            yield from (*a, *b)
-        else:
-            pick = minimum if term.kind == "min" else maximum
-            yield from (pick(x, y) for x, y in _pairs(a, b))
 
     def _added(self, term: Integer) -> Iterator[Extent]:
         """ExtentBounds of a sum a part of which is a multiple of one that has a bound."""

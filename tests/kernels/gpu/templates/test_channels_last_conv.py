@@ -9,8 +9,7 @@ import pytest
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.channels_last_conv.problem import Config
-from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv
+from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv, Config
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice

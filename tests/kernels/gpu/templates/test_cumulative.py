@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.gpu.templates.cumulative.problem import Config, Problem
+from compiler.kernels.gpu.templates.cumulative.template import Config, Problem
 from compiler.kernels.group import Node
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice

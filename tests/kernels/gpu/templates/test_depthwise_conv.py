@@ -6,8 +6,7 @@ import pytest
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.depthwise_conv.problem import Config
-from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
+from compiler.kernels.gpu.templates.depthwise_conv.template import Config, DepthwiseConv
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in

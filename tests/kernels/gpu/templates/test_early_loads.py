@@ -11,7 +11,7 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
-from compiler.tools.sass import disassembler, sass_of
+from compiler.tools.explore.sources import disassembler, sass_of
 from tests.kernels.gpu.mutation_cases import FAMILIES
 from tests.kernels.gpu.ptx import ptx_of, read_before_the_wait
 from tests.kernels.gpu.templates.test_contraction import draw

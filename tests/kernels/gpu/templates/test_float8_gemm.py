@@ -11,8 +11,7 @@ from compiler.kernels.building.select import best
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
-from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
+from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm, ByteProblem
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource

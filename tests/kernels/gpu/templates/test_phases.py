@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.gemm.phases import find_phases
+from compiler.kernels.gpu.templates.gemm.image import find_phases
 from compiler.kernels.gpu.templates.gemm.problem import Gather, Triple
 from compiler.kernels.group import TensorInfo
 from compiler.target.target import parse_gpu

@@ -20,7 +20,7 @@ from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.recurrence.activations import FUNCTIONS
+from compiler.kernels.gpu.templates.recurrence.template import FUNCTIONS
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, run_twice

@@ -11,7 +11,7 @@ from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.squeeze_excite import emit
+from compiler.kernels.gpu.templates.squeeze_excite import template as emit
 from compiler.kernels.gpu.templates.squeeze_excite.problem import Config, stages_of
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.group import Group, Node, TensorInfo

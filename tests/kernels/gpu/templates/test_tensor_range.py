@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
-from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem
+from compiler.kernels.gpu.templates.tensor_range.emit import Config, Problem
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
 from compiler.kernels.group import Group, Node, extract_group
 from compiler.passes.pipeline import parse

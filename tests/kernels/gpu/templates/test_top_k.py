@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.gpu.templates.top_k.problem import ITEMS, Config, Merging, Problem
-from compiler.kernels.gpu.templates.top_k.template import SortRows
+from compiler.kernels.gpu.templates.top_k.template import ITEMS, Config, Merging, Problem, SortRows
 from compiler.kernels.group import Node
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice

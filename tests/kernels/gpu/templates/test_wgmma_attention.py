@@ -15,7 +15,7 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.attention.wgmma import wgmma_configs
 from compiler.target.target import GpuTarget, parse_gpu
-from compiler.tools.sass import disassembler, sass_of
+from compiler.tools.explore.sources import disassembler, sass_of
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.gpu.of_template import estimated, kernel_in, problem_in
 from tests.kernels.gpu.templates.test_attention import BOUNDS, emulated

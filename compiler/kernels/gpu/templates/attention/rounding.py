@@ -87,18 +87,17 @@ class _Chain:
         last, anchor = self.value, Node("Identity", {}, (), (self.value,))
         values, chain = [*self.group.values], [anchor]
         for operator in self._kept():
-            inputs = tuple(last if self._is_element(v) else v for v in operator.inputs)
+            inputs = tuple(
+                last
+                if v is not None and v >= self.group.inputs and v not in self.group.constants
+                else v
+                for v in operator.inputs
+            )
             chain.append(replace(operator, inputs=inputs))
             last = operator.outputs[0]
             values[last] = replace(values[last], shape=values[self.value].shape, block=0)
         around = replace(self.group, values=(*values,), operators=(*chain,), outputs=(last,))
         return FusionContext(around, anchor)
-
-    def _is_element(self, value: int | None) -> bool:
-        """Whether an operand is what the operator before computes, and no number."""
-        return (
-            value is not None and value >= self.group.inputs and value not in self.group.constants
-        )
 
     def _kept(self) -> list[Node]:
         kept = [self.group.operators[i] for i in self.operators]

@@ -106,16 +106,11 @@ def wgmma_estimate_us(problem: Problem, config: Config, target: GpuTarget) -> fl
     clusters = CLUSTERS.get(config.splits, target.device.sms // config.splits)
     waves = ceil_div(row_blocks, clusters * resident)
     held = min(resident, ceil_div(row_blocks, clusters * waves))
-    cycles = waves * tiles * _tile_cycles(problem, config, held)
+    groups, scores = held * config.bands // WARPS, MMA_SIZE * WARPS * config.staged
+    padded = sum(ceil_div(n, MMA_SIZE) * MMA_SIZE for n in (problem.depth, problem.width))
+    busy = scores * padded / MMA_RATE + KEY_CYCLES * config.staged + TILE_CYCLES
+    cycles = waves * tiles * max(busy + LATENCY, groups * busy)
     keys = row_blocks * tiles * config.splits * config.staged
     copied = 2 * keys * (problem.depth + problem.width)
     merging = CLUSTER_US if config.splits > 1 else 0
     return START_US + WAVE_US * (waves - 1) + merging + max(cycles / CLOCK, copied / CACHE_BYTES)
-
-
-def _tile_cycles(problem: Problem, config: Config, held: int) -> float:
-    """The cycles in which each warpgroup of the resident blocks processes one tile."""
-    groups, scores = held * config.bands // WARPS, MMA_SIZE * WARPS * config.staged
-    padded = sum(ceil_div(n, MMA_SIZE) * MMA_SIZE for n in (problem.depth, problem.width))
-    busy = scores * padded / MMA_RATE + KEY_CYCLES * config.staged + TILE_CYCLES
-    return max(busy + LATENCY, groups * busy)

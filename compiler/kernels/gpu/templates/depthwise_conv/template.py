@@ -1,28 +1,159 @@
 """Depthwise convolutions with large windows: GEMMs with Toeplitz matrices."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
 
 from compiler.ir.layouts import block_steps
-from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.gpu.blocks import block_store
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
+from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
+from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.templates.depthwise_conv.problem import (
-    CHANNELS,
-    COLUMNS,
-    ROWS,
-    Config,
-    Problem,
-    configs_of,
-    pieces,
-    read_depthwise,
-    shared_bytes,
-    tile_rows,
-)
-from compiler.kernels.group import Group
+from compiler.kernels.group import Group, Node
+from compiler.kernels.ops.lowering import Context
+from compiler.kernels.ops.windows import Window, window_of
 from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+
+CHANNELS = 8
+"""Channels of a block of threads: those of a channel block in 16 bits."""
+
+ROWS, COLUMNS, DEPTH = 16, 8, 16
+"""The MMA tile: rows and columns of results, and columns of the image."""
+
+FEWEST_TAPS = 49
+"""Taps from which on tensor cores pay although most elements of the Toeplitz matrix are zeros."""
+
+WIDEST = 128
+"""Most columns of the image that eight results may need: more do not fit the registers."""
+
+STRIPS, TILES = (1, 2), (1, 2, 3, 4, 5, 7, 8)
+
+PIECES = 28
+"""Most pieces of eight columns whose fragments, twice, fit the registers of a thread."""
+
+FEW_PIECES, MOST_TILES = 16, 8
+"""Pieces and tiles where blocks of 16 warps have registers for them."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution of each channel alone; `source` and `result` are shapes (N, C, H, W)."""
+
+    anchor: Node
+    image: Operand
+    weight: Operand
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+    window: Window
+
+    @property
+    def steps(self) -> int:
+        """The k-steps that eight adjacent results need."""
+        (_, stride), (_, dilation) = self.window.strides, self.window.dilations
+        reach = (COLUMNS - 1) * stride + (self.window.kernel[1] - 1) * dilation + 1
+        return ceil_div(reach, DEPTH)
+
+    @property
+    def row(self) -> int:
+        """Elements of a row of a packed filter: its taps, zeros between them and after them."""
+        spread = self.window.kernel[1] * self.window.dilations[1]
+        return round_up(max(DEPTH * self.steps + 2, spread), CHANNELS)
+
+    @property
+    def packing(self) -> str:
+        """The packing of weights: rows with zeros between dilated taps and at the end."""
+        (high, wide), (_, dilation) = self.window.kernel, self.window.dilations
+        channels = self.source[1]
+        spread = f"reshape:{channels},{high},{wide},1|pad:0,0,0,{dilation - 1}"
+        spread += f"|reshape:{channels},{high},{wide * dilation}"
+        return f"{spread}|pad:0,0,{self.row - wide * dilation}"
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations: two a multiply-add."""
+        return 2 * prod(self.result) * prod(self.window.kernel)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Strips of 16 rows and tiles of eight columns of a block of threads."""
+
+    strips: int
+    tiles: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: a warp for each channel and strip."""
+        return 32 * CHANNELS * self.strips
+
+
+def read_depthwise(group: Group) -> Problem | None:
+    """The problem of a depthwise convolution of a blocked image with a large window; else None."""
+    anchor = group.only("Conv")
+    if anchor is None or not is_fusible(group, anchor):
+        return None
+    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]].shape
+    if image is None or weight is None or image.block != CHANNELS or len(output) != 4:
+        return None
+    shape, kernel = image.view.shape, weight.view.shape
+    alone = anchor.attributes["group"] == shape[1] == kernel[0]
+    if not alone or not weight.constant or weight.dtype != image.dtype:
+        return None
+    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
+    context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
+    problem = Problem(
+        anchor=anchor,
+        image=image,
+        weight=weight,
+        source=shape,
+        result=output,
+        window=window_of(context, kernel[2:]),
+    )
+    large = prod(kernel[2:]) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
+    return problem if large else None
+
+
+def configs_of(problem: Problem, target: GpuTarget) -> Iterator[Config]:
+    """The configs that fit registers and shared memory and waste less than a tile, and a strip."""
+    rows, columns = problem.result[2:]
+    for strips in STRIPS:
+        for tiles in TILES:
+            config = Config(strips, tiles)
+            whole = (strips - 1) * ROWS < rows and (tiles - 1) * COLUMNS < columns
+            if whole and _fits(problem, config, target):
+                yield config
+
+
+def pieces(problem: Problem, config: Config) -> int:
+    """Pieces of eight columns of the image in a block's tile."""
+    return round_up((config.tiles - 1) * problem.window.strides[1] + 2 * problem.steps, 2)
+
+
+def tile_rows(problem: Problem, config: Config) -> int:
+    """Rows of the image in a block's tile."""
+    (stride, _), (dilation, _) = problem.window.strides, problem.window.dilations
+    reach = (problem.window.kernel[0] - 1) * dilation
+    return (ROWS * config.strips - 1) * stride + reach + 1
+
+
+def shared_bytes(problem: Problem, config: Config) -> int:
+    """Bytes of shared memory: image and filters, then the staged results."""
+    image = CHANNELS * tile_rows(problem, config) * 8 * (pieces(problem, config) + 1)
+    lead = round_up(7 * problem.window.strides[1], 8)
+    filters = lead + CHANNELS * problem.window.kernel[0] * problem.row
+    results = ROWS * config.strips * COLUMNS * config.tiles * (CHANNELS + 1)
+    return max(2 * (image + filters), 4 * results)
+
+
+def _fits(problem: Problem, config: Config, target: GpuTarget) -> bool:
+    most = PIECES if config.strips == 1 else FEW_PIECES
+    small = pieces(problem, config) <= most
+    return small and shared_bytes(problem, config) <= target.device.block_shared_bytes
+
 
 PRECISIONS = {"float16": ("fp16", "FP16"), "bfloat16": ("bf16", "BF16")}
 """The target's precision and the header's for the type of an image."""

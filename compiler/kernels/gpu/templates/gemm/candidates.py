@@ -77,18 +77,6 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
             halo = replace(tile, halo=True)
             if can_use_halo(problem, halo, target) and _has_room(problem, halo, target):
                 yield replace(halo, stages=_stages(problem, halo, target))
-    yield from wgmma_candidates(problem, target)
-
-
-def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether the fewest stages fit shared memory."""
-    return shared_bytes(problem, tile, target) <= shared_room(problem, target)
-
-
-def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The WGMMA tiles for problems that fill their rows: with as many stages as there is room for,
-    and with few where several blocks are then resident on an SM.
-    """
     for (rows, columns), split_k in product(WGMMA_SHAPES, SPLITS):
         tile = Tile(
             rows=rows,
@@ -109,6 +97,11 @@ def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
         few = replace(tile, stages=CO_RESIDENT)
         if resident_blocks(problem, few, target) > 1:
             yield few
+
+
+def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
+    """Whether the fewest stages fit shared memory."""
+    return shared_bytes(problem, tile, target) <= shared_room(problem, target)
 
 
 def has_wgmma_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.kernels.gpu.entries.sizes import size_text, with_runtime_sizes
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
+from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.gemm.config import (
     TABLE_DEPTH,
@@ -110,7 +110,7 @@ def tiled_kernel(
     """The kernel of a problem with one tile shape."""
     block, vector = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
     store = store_function(group, anchor, target, block, vector > 0)
-    block, vector = (block, vector) if store.by_block else (0, 0)
+    block, vector = (block, vector) if Part.ELEMENT in store.parts else (0, 0)
     problem = replace(problem, block=block, vector=vector)
     problem = _with_prefetched(problem, store, group, tile, target)
     return Emitter(group, anchor, problem, store, target).tiles(tile, mainloop)

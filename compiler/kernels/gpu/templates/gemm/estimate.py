@@ -110,7 +110,22 @@ SPLIT_BYTES = 5.7e6
 def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """The estimated microseconds of a kernel."""
     if tile.wgmma:
-        return _wgmma_us(problem, tile, target)
+        costs = MATRICES if problem.form is Form.ROWS else IMAGES
+        steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
+        blocks, elements = block_count(problem, tile), tile.rows * tile.columns
+        waves = ceil_div(blocks, concurrent_blocks(tile, target))
+        copied = STEP_BYTES * (tile.rows + tile.columns)
+        copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
+        rate = costs.rate * 4 / problem.element_bytes
+        narrow = narrow_lines(problem, tile) * problem.step / NARROW_ELEMENTS
+        block_us = max(copy_us, elements * problem.step / rate, narrow)
+        step = max(waves * block_us, blocks * copied / costs.cache_bytes)
+        stored = elements / tile.split_k / costs.results
+        if tile.co_resident:
+            stored /= CO_RESIDENT_STORES
+        if tile.split_k > 1:
+            stored += elements / costs.shared_results + costs.cluster + costs.member * tile.split_k
+        return costs.start + steps * step + waves * (costs.wave + stored)
     resident, waves = _residency(problem, tile, target)
     parts, added = 1, 0.0
     if tile.has_cluster(target):
@@ -183,22 +198,3 @@ def _columns_copied(problem: Problem, tile: Tile) -> float:
     if tile.halo:
         return halo_pixels(problem, tile) / taps
     return tile.columns * (REUSE if problem.form is Form.BLOCKS and taps > 1 else 1)
-
-
-def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    costs = MATRICES if problem.form is Form.ROWS else IMAGES
-    steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
-    blocks, elements = block_count(problem, tile), tile.rows * tile.columns
-    waves = ceil_div(blocks, concurrent_blocks(tile, target))
-    copied = STEP_BYTES * (tile.rows + tile.columns)
-    copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
-    rate = costs.rate * 4 / problem.element_bytes
-    narrow = narrow_lines(problem, tile) * problem.step / NARROW_ELEMENTS
-    block_us = max(copy_us, elements * problem.step / rate, narrow)
-    step = max(waves * block_us, blocks * copied / costs.cache_bytes)
-    stored = elements / tile.split_k / costs.results
-    if tile.co_resident:
-        stored /= CO_RESIDENT_STORES
-    if tile.split_k > 1:
-        stored += elements / costs.shared_results + costs.cluster + costs.member * tile.split_k
-    return costs.start + steps * step + waves * (costs.wave + stored)

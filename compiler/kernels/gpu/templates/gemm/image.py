@@ -1,17 +1,117 @@
 """Convolutions as implicit GEMMs: how images are read and weights are packed."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import round_up
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
-from compiler.kernels.gpu.templates.gemm.phases import Phases, find_phases
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Gather, Problem, Triple
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import window_of
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: which tap of the kernel each phase has at each place of a dense window.
+
+    The window's places are `step` pixels apart, and its first is `first` pixels after a result's.
+    """
+
+    first: int
+    step: int
+    places: int
+    taps: Mapping[tuple[int, int], int]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A dense convolution for each phase, of one window; phases are rows of the GEMM's A.
+
+    `taps` are the taps of the kernel for each phase and place of the window; their number where
+    there is none.
+    """
+
+    strides: Triple
+    gather: Gather
+    taps: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of phases."""
+        return prod(self.strides)
+
+    def pixel(self, phase: str) -> str:
+        """The output pixel of a phase for pixel n of a phase's results, as a C expression."""
+        (_, high, wide), (_, b, c) = self.gather.result, self.strides
+        pixel = f"(n % {self.gather.pixels})"
+        depth = f"({pixel} / {high * wide} * {self.strides[0]} + {phase} / {b * c})"
+        row = f"({pixel} / {wide} % {high} * {b} + {phase} / {c} % {b})"
+        column = f"({pixel} % {wide} * {c} + {phase} % {c})"
+        return f"({depth} * {high * b} + {row}) * {wide * c} + {column}"
+
+
+def find_phases(gather: Gather) -> Phases | None:
+    """The phases of a transposed convolution; None where they do not divide the result evenly.
+
+    Nor where strides and dilations leave more places in the windows than the kernel has taps.
+    """
+    if any(n % s for n, s in zip(gather.result, gather.strides, strict=True)):
+        return None
+    first, second, third = (_axis(gather, i) for i in range(3))
+    axes, window = (first, second, third), (first.places, second.places, third.places)
+    if prod(window) > gather.taps:
+        return None
+    a, b, c = (n // s for n, s in zip(gather.result, gather.strides, strict=True))
+    dense = replace(
+        gather,
+        pixels=a * b * c,
+        taps=prod(window),
+        tap_major=True,
+        result=(a, b, c),
+        window=window,
+        strides=(1, 1, 1),
+        pads=(-first.first, -second.first, -third.first),
+        dilations=(first.step, second.step, third.step),
+        transposed=False,
+    )
+    return Phases(gather.strides, dense, _taps(gather, axes))
+
+
+def _axis(gather: Gather, axis: int) -> Axis:
+    """Result `phase + i * stride` reads pixel `offset + i` by tap `tap`."""
+    stride, dilation, pad = gather.strides[axis], gather.dilations[axis], gather.pads[axis]
+    offsets = {
+        (phase, tap): (phase + pad - tap * dilation) // stride
+        for phase, tap in product(range(stride), range(gather.window[axis]))
+        if (phase + pad - tap * dilation) % stride == 0
+    }
+    first, step = min(offsets.values()), dilation if stride == 1 else 1
+    taps = {(phase, (n - first) // step): tap for (phase, tap), n in offsets.items()}
+    return Axis(first, step, (max(offsets.values()) - first) // step + 1, taps)
+
+
+def _taps(gather: Gather, axes: tuple[Axis, Axis, Axis]) -> tuple[int, ...]:
+    """The kernel's tap for each phase and place, in row-major order."""
+    phases = product(*(range(stride) for stride in gather.strides))
+    places = [*product(*(range(axis.places) for axis in axes))]
+    return tuple(_tap(gather, axes, phase, place) for phase in phases for place in places)
+
+
+def _tap(
+    gather: Gather, axes: tuple[Axis, Axis, Axis], phase: tuple[int, ...], place: tuple[int, ...]
+) -> int:
+    """The kernel's tap of a phase at a place of its window; the number of taps if there is none."""
+    number = 0
+    for axis, extent, own in zip(axes, gather.window, zip(phase, place, strict=True), strict=True):
+        if own not in axis.taps:
+            return gather.taps
+        number = number * extent + axis.taps[own]
+    return number
+
 
 TAP_CHANNELS = 16
 """From this many channels on, the taps of an NCHW image are outermost in k: one per k-step."""
@@ -90,7 +190,14 @@ def _packing(
     first, second, *window = weight.view.shape
     kernel, step = (first, second * merged, *window), STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     if form is Form.BLOCKS and gather.taps > 1 and gather.channels % step == 0:
-        packing = _inner_taps(kernel, groups, gather, step, transposed)
+        # The packing of weights with k contiguous: k-steps, then taps, then a k-step's channels.
+        taps, steps = gather.taps, gather.channels // step
+        if transposed:
+            rows = kernel[1] * groups
+            moved = f"reshape:{groups},{steps},{step},{kernel[1]},{taps}|transpose:0,3,1,4,2"
+        else:
+            rows, moved = kernel[0], f"reshape:{kernel[0]},{steps},{step},{taps}|transpose:0,1,3,2"
+        packing = f"{moved}|reshape:{rows},{taps * gather.channels}"
     else:
         packing = _weight_packing(kernel, groups, gather, a_row, transposed)
     return f"diagonal:{groups * merged},{merged}|{packing}" if merged > 1 else packing
@@ -259,16 +366,3 @@ def _weight_packing(
         steps = [f"reshape:{rows},{channels * taps}"]
         steps += [f"pad:0,{a_row - channels * taps}"] if a_row > channels * taps else []
     return "|".join([*steps, f"reshape:{rows},{a_row}"])
-
-
-def _inner_taps(
-    weight: Sequence[int], groups: int, gather: Gather, step: int, transposed: bool
-) -> str:
-    """The packing of weights with k contiguous: k-steps, then taps, then a k-step's channels."""
-    taps, steps = gather.taps, gather.channels // step
-    if transposed:
-        rows = weight[1] * groups
-        moved = f"reshape:{groups},{steps},{step},{weight[1]},{taps}|transpose:0,3,1,4,2"
-    else:
-        rows, moved = weight[0], f"reshape:{weight[0]},{steps},{step},{taps}|transpose:0,1,3,2"
-    return f"{moved}|reshape:{rows},{taps * gather.channels}"

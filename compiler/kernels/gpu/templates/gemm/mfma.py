@@ -32,11 +32,6 @@ STEP_CLOCKS, BLOCK_CLOCKS, SPLIT_CLOCKS = 500, 2500, 6000
 """Assumed: latency of a k-step's copies, starting a block, a launch that adds split-K slices."""
 
 
-def is_used(target: GpuTarget) -> bool:
-    """Whether AMD's matrix cores multiply."""
-    return target.has_mfma
-
-
 def tiles(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
     """The tiles that fit the device, the largest first."""
     for shape in sorted(SHAPES, key=lambda shape: -shape[0] * shape[1]):
@@ -56,14 +51,10 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     results = problem.count * problem.m * problem.n
     shared = 2 * 4 * results * tile.split_k / (units * 16) if tile.split_k > 1 else 0
     added = SPLIT_CLOCKS + shared if tile.split_k > 1 else 0
-    clocks = waves * (BLOCK_CLOCKS + steps * step_clocks(problem, tile, target)) + added
-    return clocks / CLOCK
-
-
-def step_clocks(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """Clocks of one k-step: copies, and the slower of matrix cores and shared memory."""
+    # Clocks of one k-step: copies, and the slower of matrix cores and shared memory.
     short = problem.element_bytes == 2 or target.precision != "fp32"
     mfma_clocks = tile.rows * tile.columns * problem.step / RATES[target.architecture][short]
     columns = tile.warp_columns * (4 if problem.form is Form.LINES else 1)
     load_clocks = tile.threads // WAVE * (tile.warp_rows + columns) * STEP_BYTES / SHARED_RATE
-    return STEP_CLOCKS + max(mfma_clocks, load_clocks)
+    clocks = waves * (BLOCK_CLOCKS + steps * (STEP_CLOCKS + max(mfma_clocks, load_clocks))) + added
+    return clocks / CLOCK

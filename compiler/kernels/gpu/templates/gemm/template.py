@@ -45,7 +45,7 @@ LISTED = 512
 @lru_cache(LISTED)
 def _tiles(problem: Problem, target: GpuTarget, device: DeviceModel) -> tuple[Tile, ...]:
     """The tiles of a problem; the device is a key, as an architecture's model may be replaced."""
-    listed = mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
+    listed = mfma.tiles(problem, target) if target.has_mfma else candidates(problem, target)
     return tuple(listed)
 
 

@@ -1,9 +1,18 @@
 """GroupNormalization and InstanceNormalization of images, which read memory once."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from compiler.kernels.gpu.templates.group_norm.emit import group_norm_kernel
+from compiler.kernels.gpu.blocks import DEVICE, block_index, block_store, pixel_store
+from compiler.kernels.gpu.epilogue import (
+    c_type,
+    store_function,
+    value_function,
+    value_struct,
+)
+from compiler.kernels.gpu.operands import Operand
+from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.group_norm.problem import (
     Config,
     Problem,
@@ -13,7 +22,159 @@ from compiler.kernels.gpu.templates.group_norm.problem import (
 )
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource, Key, Template
+from compiler.kernels.tir.loops import variable
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
+
+EPSILON = 1e-5
+"""ONNX's default."""
+
+OPERATIONS = 10
+"""Operations on each element, about."""
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """A struct that the kernel makes of some buffers: its text, their C types and numbers."""
+
+    name: str
+    text: str
+    types: tuple[str, ...]
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The work of a launch, and the parts that it uses; `workspace` where it exchanges moments."""
+
+    name: str
+    parts: tuple[Part, ...]
+    workspace: tuple[int, ...] = ()
+
+
+def _load(group: Group, problem: Problem, target: GpuTarget) -> Part:
+    """How vectors are loaded: whole, or element by element where they are computed."""
+    image = problem.image
+    if image is not None:
+        number = (image.read,)
+        return Part("Load", _vector_load(problem, image), (c_type(image.dtype),), number)
+    context, place = problem.context, [variable(name) for name in ("outer", "channel", "pixel")]
+    at = [*place[:2], *unflatten_index(place[2], context.shape[2:])]
+    value = context.operand(0, at)
+    function = value_function(f"{group.name}_element", context, value, place, target)
+    element = value_struct("Element", function, "int outer, int channel, int pixel")
+    moved = "channel + r, pixel" if problem.blocked else "channel, pixel + r"
+    lines = [
+        "struct Load {",
+        "  Element element;",
+        f"{_head(problem)} {{",
+        "#pragma unroll",
+        f"    for (int r = 0; r < {problem.width}; r++) values[r] = element(outer, {moved});",
+        "  }",
+        "};",
+    ]
+    text = "\n".join([function.text, element, *lines, ""])
+    return Part("Load", text, function.types, function.arguments)
+
+
+def _vector_load(problem: Problem, image: Operand) -> str:
+    """Loads of vectors; a row-major image may begin anywhere."""
+    kind, width, shape = c_type(image.dtype), problem.width, problem.context.shape
+    if problem.blocked:
+        index = block_index(shape, width, "outer", f"channel / {width}", "pixel")
+        source, aligned = f"image + ({index}) * {width}", ""
+    else:
+        source = f"image + ((int64_t)outer * {shape[1]} + channel) * {problem.pixels} + pixel"
+        aligned = f"if ((uint64_t)from % sizeof(Block<{kind}, {width}>) == 0) "
+    lines = [
+        "struct Load {",
+        f"  const {kind}* image;",
+        f"{_head(problem)} {{",
+        f"    const {kind}* from = {source};",
+        f"    Block<{kind}, {width}> loaded;",
+        f"    {aligned}loaded = *(const Block<{kind}, {width}>*)from;",
+    ]
+    if aligned:
+        lines += [f"    else for (int r = 0; r < {width}; r++) loaded.at[r] = from[r];"]
+    lines += [
+        "#pragma unroll",
+        f"    for (int r = 0; r < {width}; r++) values[r] = loaded.at[r];",
+        "  }",
+        "};",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _head(problem: Problem) -> str:
+    parameters = f"int outer, int channel, int pixel, float (&values)[{problem.width}]"
+    return f"{DEVICE} void operator()({parameters}) const"
+
+
+def _scale(group: Group, problem: Problem, target: GpuTarget) -> Part:
+    """The factor of a channel."""
+    context, channel = problem.context, variable("channel")
+    value = context.operand(1, [channel])
+    function = value_function(f"{group.name}_scale", context, value, [channel], target)
+    text = f"{function.text}\n{value_struct('Scale', function, 'int channel')}"
+    return Part("Scale", text, function.types, function.arguments)
+
+
+def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
+    """How vectors of results are stored, after the bias is added."""
+    block = group.writes[0].block
+    if problem.blocked:
+        store = store_function(
+            group, problem.anchor, target, block if block == problem.width else 0
+        )
+        text = block_store(store, group, problem.width)
+    else:
+        store = store_function(group, problem.anchor, target, vectors=problem.width > 1)
+        text = pixel_store(store, group, problem.width)
+    return Part("Store", f"{store.text}\n{text}", store.types, store.arguments)
+
+
+def _constants(problem: Problem, config: Config) -> str:
+    epsilon = float(problem.anchor.attributes["epsilon"]).hex()
+    constants = {
+        "SPANS": problem.context.shape[1] // problem.span,
+        "SPAN": problem.span,
+        "GROUP": problem.group,
+        "PIXELS": problem.pixels,
+        "WIDTH": problem.width,
+        "LANES": problem.width if problem.mixed else 1,
+        "THREADS": config.threads,
+        "BLOCKS": config.blocks,
+    }
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    lines += [f"  static constexpr bool BLOCKED = {int(problem.blocked)};"]
+    lines += [f"  static constexpr float EPSILON = {epsilon}f;"]
+    return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _function(name: str, phase: Phase, config: Config) -> str:
+    given: list[str] = []
+    objects: list[str] = []
+    for part in phase.parts:
+        names = [f"buffer{len(given) + i}" for i in range(len(part.types))]
+        given += [f"{kind}* {own}" for kind, own in zip(part.types, names, strict=True)]
+        nested = part.name == "Load" and "Element element;" in part.text
+        inner = ", ".join(names)
+        objects.append(
+            f"{part.name}{{Element{{{inner}}}}}" if nested else f"{part.name}{{{inner}}}"
+        )
+    given += ["float* workspace"] if phase.workspace else []
+    objects.append("workspace" if phase.workspace else "nullptr")
+    cluster = f" __cluster_dims__(1, 1, {config.blocks})" if config.cluster else ""
+    return (
+        f'extern "C" __global__ void{cluster} __launch_bounds__({config.threads}) {name}('
+        f"{', '.join(given)}) {{\n"
+        f"  normalize_groups<Problem, {phase.name}>({', '.join(objects)});\n}}\n"
+    )
+
 
 START_US, CLUSTER_US, LAUNCH_US = 2.2, 1.0, 2.2
 """Microseconds of a launch of single blocks, of a cluster's exchange, and of one more launch."""
@@ -62,5 +223,28 @@ class GroupNorm(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
-        return group_norm_kernel(group, problem, config, target)
+        """The kernel of a group: one launch, or one for the moments and one for the rest."""
+        parts = (_load(group, problem, target), _scale(group, problem, target))
+        parts += (_store(group, problem, target),)
+        two = config.launches == 2
+        workspace = (group.inputs + len(group.writes),) if two else ()
+        names = ("MOMENTS", "REST") if two else ("WHOLE",)
+        phases = [Phase(name, parts, workspace) for name in names]
+        text = [header("instructions"), "#define CLUSTERS"] if config.cluster else []
+        text += [header("group_norm"), _constants(problem, config), *(part.text for part in parts)]
+        text += [_function(f"{group.name}_{i}", phase, config) for i, phase in enumerate(phases)]
+        moments = 2 * problem.span // problem.group
+        shared = FLOAT_BYTES * moments if config.cluster else 0
+        launches = tuple(
+            Launch(
+                f"{group.name}_{i}",
+                (*(n for part in phase.parts for n in part.arguments), *phase.workspace),
+                (problem.spans, 1, config.blocks),
+                (config.threads, 1, 1),
+                shared,
+            )
+            for i, phase in enumerate(phases)
+        )
+        scratch = (FLOAT_BYTES * moments * config.blocks * problem.spans,) if two else ()
+        flops = OPERATIONS * prod(problem.context.shape)
+        return KernelSource("\n".join(text), launches, scratch, flops=flops)

@@ -183,7 +183,25 @@ def _kernel(
     parts += [header("row_norm"), _constants(group, problem, config)]
     parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
     name, (rows, columns) = f"{group.name}_0", problem.sizes
-    text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, config)])
+    names = [f"buffer{i}" for i in range(len(store.types))]
+    text = "\n".join(
+        [
+            *parts,
+            "\n".join(
+                [
+                    "struct Store {",
+                    *(f"  {kind}* {own};" for kind, own in zip(store.types, names, strict=True)),
+                    "  __device__ __forceinline__ void operator()"
+                    "(int row, int column, float value) const {",
+                    f"    {store.name}({', '.join([*names, 'row', 'column', 'value'])});",
+                    "  }",
+                    "};",
+                    "",
+                ]
+            ),
+            _function(name, functions, store, config),
+        ]
+    )
     arguments = [i for function in (*functions.values(), store) for i in function.arguments]
     grid, block = ceil_div(problem.rows, config.rows), config.threads * config.rows
     launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
@@ -209,22 +227,6 @@ def _constants(group: Group, problem: Problem, config: Config) -> str:
         "",
     ]
     return "\n".join(constants)
-
-
-def _store_struct(store: StoreFunction) -> str:
-    names = [f"buffer{i}" for i in range(len(store.types))]
-    return "\n".join(
-        [
-            "struct Store {",
-            *(f"  {kind}* {own};" for kind, own in zip(store.types, names, strict=True)),
-            "  __device__ __forceinline__ void operator()"
-            "(int row, int column, float value) const {",
-            f"    {store.name}({', '.join([*names, 'row', 'column', 'value'])});",
-            "  }",
-            "};",
-            "",
-        ]
-    )
 
 
 def _function(

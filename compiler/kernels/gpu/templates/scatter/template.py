@@ -1,13 +1,232 @@
 """ScatterND and ScatterElements, in which each element of the result has one thread."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+from tvm.ir import PointerType, PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.templates.scatter.emit import scatter_kernel
-from compiler.kernels.gpu.templates.scatter.problem import FLIGHT, Problem, read_scatter
-from compiler.kernels.group import Group
+from compiler.kernels.gpu.epilogue import c_type, device_text
+from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.untyped import PrimFunc, tirx
+from compiler.kernels.group import Group, Node
+from compiler.kernels.ops.common import cast, wide
+from compiler.kernels.ops.opaque import COMBINATIONS, combine
+from compiler.kernels.ops.tables import table_element
 from compiler.kernels.template import KernelSource, OneWay
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+
+SCATTERS = ("ScatterND", "ScatterElements")
+
+MOST_RANGES = 64
+"""Most ranges of ScatterElements: the threads of each read all indices."""
+
+BLOCKS, THREADS = 1, 1024
+"""Blocks of an SM that find their updates, and threads of an SM that have columns."""
+
+MOST_ITEMS, MOST_WIDTH, FLIGHT = 5, 4, 4
+"""Most indices that a thread reads at a time, most elements that it has of a slice, and the updates
+of a slice that it loads at a time. Updates found take 8 bytes of shared memory each."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A scatter of lists of updates, each into slots.
+
+    ScatterND has one list, of slices. ScatterElements has one for each column: an index of the
+    indices' shape without the axis; where that is the only axis, its elements are slices too.
+    """
+
+    operator: Node
+    shape: tuple[int, ...]
+    places: tuple[int, ...]
+    axis: int
+
+    @property
+    def slices(self) -> bool:
+        """Whether there is one list of updates, of slices."""
+        return self.operator.type == "ScatterND" or len(self.shape) == 1
+
+    @property
+    def along(self) -> tuple[int, ...]:
+        """The extents that an index is inside."""
+        if self.operator.type == "ScatterND":
+            return self.shape[: self.places[-1]]
+        return (self.shape[self.axis],)
+
+    @property
+    def slots(self) -> int:
+        """The places that an index may name."""
+        return prod(self.along)
+
+    @property
+    def inner(self) -> int:
+        """Elements from one slot to the next."""
+        before = len(self.along) if self.operator.type == "ScatterND" else self.axis + 1
+        return prod(self.shape[before:])
+
+    @property
+    def updates(self) -> int:
+        """The updates of a list."""
+        if self.operator.type == "ScatterND":
+            return prod(self.places[:-1])
+        return self.places[self.axis]
+
+    @property
+    def columns(self) -> int:
+        """The lists of updates."""
+        return 1 if self.slices else prod(self.places) // self.updates
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 1024 if self.slices else 128
+
+    @property
+    def items(self) -> int:
+        """Indices that a thread reads at a time: the same number each time."""
+        chunks = ceil_div(self.updates, self.threads * MOST_ITEMS)
+        return ceil_div(self.updates, self.threads * chunks)
+
+    @property
+    def sharers(self) -> int:
+        """Threads that share a slice: a power of two, whole warps of wide ones."""
+        each = max(min(self.inner, 32), ceil_div(self.inner, MOST_WIDTH))
+        return min(self.threads, 1 << (each - 1).bit_length())
+
+    @property
+    def width(self) -> int:
+        """Elements of a slice that a thread has at a time."""
+        return min(MOST_WIDTH, ceil_div(self.inner, self.sharers))
+
+    def slots_of_range(self, target: GpuTarget) -> int:
+        """The slots of a block, or of blocks of different columns."""
+        sms = target.device.sms
+        ranges = BLOCKS * sms if self.slices else min(MOST_RANGES, THREADS * sms // self.columns)
+        return -(-self.slots // max(1, ranges))
+
+
+def read_scatter(group: Group) -> Problem | None:
+    """The scatter that a group consists of; None for any other group."""
+    operator, *others = group.operators
+    if others or operator.type not in SCATTERS:
+        return None
+    if operator.attributes["reduction"] not in COMBINATIONS:
+        return None
+    data, indices, updates = (operator.operand(i) for i in range(3))
+    held = [group.constants[i].size for i in (indices, updates) if i in group.constants]
+    if data in group.constants or max(held, default=1) > 1 or group.values[data].code:
+        return None
+    shape, places = group.values[data].shape, group.values[indices].shape
+    if not prod(places) or not prod(shape):
+        return None
+    axis = operator.attributes["axis"] if operator.type == "ScatterElements" else 0
+    return Problem(operator, shape, places, axis)
+
+
+COPY_THREADS, COPY_ITEMS = 256, 4
+"""Threads of a block that copies, and elements of each."""
+
+
+def _combine(group: Group, problem: Problem) -> PrimFunc:
+    """A function that combines an element of the updates into one of the result."""
+    dtype = group.writes[0].dtype
+    kind = str(problem.operator.attributes["reduction"])
+    buffers = [tirx.decl_buffer((1,), dtype, name=name) for name in ("out", "updates")]
+    pointers = [Var(b.name, PointerType(PrimType(dtype))) for b in buffers]
+    places = [Var(name, PrimType("int64")) for name in ("to", "from")]
+    old, new = (tirx.BufferLoad(b, [at]) for b, at in zip(buffers, places, strict=True))
+    given = group.constants.get(problem.operator.operand(2))
+    new = new if given is None else table_element(given, 0, dtype)
+    value = new if kind == "none" else combine(kind, cast(old, wide(dtype)), cast(new, wide(dtype)))
+    store = tirx.BufferStore(buffers[0], cast(value, dtype), [places[0]])
+    declared = [tirx.DeclBuffer(b, data=p) for b, p in zip(buffers, pointers, strict=True)]
+    return tirx.PrimFunc([*pointers, *places], tirx.SeqStmt([*declared, store]))
+
+
+def _constants(group: Group, problem: Problem, slots: int) -> str:
+    """The problem as constants and functions."""
+    kind, index = (c_type(group.values[problem.operator.operand(i)].dtype) for i in range(2))
+    constants: Mapping[str, int] = {
+        "THREADS": problem.threads,
+        "ITEMS": problem.items,
+        "WIDTH": problem.width,
+        "FLIGHT": FLIGHT,
+        "COUNT": problem.updates,
+        "SLOTS": problem.slots,
+        "RANGE": slots,
+        "INNER": problem.inner,
+        "COLUMNS": problem.sharers if problem.slices else problem.columns,
+        "STEP": prod(problem.places[problem.axis + 1 :]),
+    }
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    position = "int64_t i"
+    lines += [
+        f"  static __device__ __forceinline__ int slot(const {index}* indices, {position}) {{",
+        f"    return {_slot(group, problem)};",
+        "  }",
+        "  static __device__ __forceinline__ int64_t base(int column) {",
+        f"    return {_base(problem)};",
+        "  }",
+        "  static __device__ __forceinline__ void combine"
+        f"({kind}* out, const {kind}* updates, int64_t to, int64_t from) {{",
+        f"    {group.name}_combine(out, ({kind}*)updates, to, from);",
+        "  }",
+    ]
+    return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _slot(group: Group, problem: Problem) -> str:
+    """The slot that the indices of update `i` name, as a C expression."""
+    depth, given = len(problem.along), group.constants.get(problem.operator.operand(1))
+    read = [f"indices[i * {depth} + {k}]" for k in range(depth)]
+    read = read if given is None else [str(int(given.item()))]
+    each = [f"inside({i}, {extent})" for i, extent in zip(read, problem.along, strict=True)]
+    pairs = zip(each[1:], problem.along[1:], strict=True)
+    return reduce(lambda total, pair: f"({total}) * {pair[1]} + {pair[0]}", pairs, each[0])
+
+
+def _base(problem: Problem) -> str:
+    """Where a column's first slot is, as a C expression."""
+    if problem.slices:
+        return "0"
+    terms: list[str] = []
+    before = 1
+    for axis in reversed([i for i in range(len(problem.shape)) if i != problem.axis]):
+        extent, step = problem.places[axis], prod(problem.shape[axis + 1 :])
+        terms.append(f"(int64_t)(column / {before} % {extent}) * {step}")
+        before *= extent
+    return " + ".join(terms)
+
+
+def _function(group: Group, problem: Problem, kind: str, index: str) -> str:
+    """The entry point, whose parameters are the operands that are not constants."""
+    body = "slices<Problem>(data, " if problem.slices else "elements<Problem>("
+    types, name = (kind, index, kind), f"{group.name}_0"
+    names = ("data", "indices", "updates")
+    numbers = [problem.operator.operand(i) for i in range(3)]
+    operands = [*zip(types, names, numbers, strict=True)]
+    given = [f"const {t}* __restrict__ {n}" for t, n, i in operands if i < group.inputs]
+    given.append(f"{kind}* __restrict__ out")
+    absent = [f"  const {t}* {n} = nullptr;\n" for t, n, i in operands if i >= group.inputs]
+    return (
+        f'extern "C" __global__ void __launch_bounds__({problem.threads})'
+        f" {name}({', '.join(given)}) {{\n{''.join(absent)}"
+        f"  scatter_{body}indices, updates, out);\n}}\n"
+    )
+
+
+def _copy(name: str, kind: str, elements: int) -> str:
+    return (
+        f'extern "C" __global__ void __launch_bounds__({COPY_THREADS})'
+        f" {name}_copy(const {kind}* __restrict__ data, {kind}* __restrict__ out) {{\n"
+        f"  copy_slice(data, out, (int64_t)blockIdx.x * {COPY_THREADS * COPY_ITEMS}, {elements},"
+        f" {COPY_THREADS * COPY_ITEMS}, {COPY_THREADS});\n}}\n"
+    )
+
 
 LAUNCH_US, CHUNK_US, ROUND_US, LOOK_US, UPDATE_US, BYTES = 8.0, 1.2, 0.5, 0.7, 0.25, 2e6
 """Microseconds of a launch and its sort, fitted to four scatters on an H100 (11 to 14 us); of
@@ -42,5 +261,22 @@ class Scatter(OneWay[Problem, GpuTarget]):
         return 1e3 * (2 * LAUNCH_US + copied + looked + share * UPDATE_US)
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
-        return scatter_kernel(group, problem, target)
+        """The kernel of a scatter; where slots are not slices, a launch copies the tensor first."""
+        name, operator = group.name, problem.operator
+        data, indices, updates = (operator.operand(i) for i in range(3))
+        types = [c_type(group.values[i].dtype) for i in (data, indices)]
+        slots = problem.slots_of_range(target)
+        parts = [device_text(f"{name}_combine", _combine(group, problem), target)]
+        parts += [header("indices"), header("scatter")]
+        parts += [_constants(group, problem, slots), _function(group, problem, *types)]
+        args = (*(i for i in (data, indices, updates) if i < group.inputs), group.inputs)
+        ranges = ceil_div(problem.slots, slots)
+        blocks = ceil_div(problem.columns, problem.threads)
+        grid = (ranges, 1, 1) if problem.slices else (blocks, ranges, 1)
+        launch = Launch(f"{name}_0", args, grid, (problem.threads, 1, 1))
+        if problem.slices:
+            return KernelSource("\n".join(parts), (launch,))
+        elements = prod(problem.shape)
+        copied = (ceil_div(elements, COPY_THREADS * COPY_ITEMS), 1, 1)
+        copy = Launch(f"{name}_copy", (data, group.inputs), copied, (COPY_THREADS, 1, 1))
+        return KernelSource("\n".join([*parts, _copy(name, types[0], elements)]), (copy, launch))

@@ -1,14 +1,172 @@
 """SegmentSum, in which a warp or a part of it has a row."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.ir import PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.blocks import DEVICE
+from compiler.kernels.gpu.epilogue import c_type, device_function, value_function, value_struct
 from compiler.kernels.gpu.operands import ELEMENT_BYTES
-from compiler.kernels.gpu.templates.segment_sum.emit import segment_sum_kernel
-from compiler.kernels.gpu.templates.segment_sum.problem import FLIGHT, Problem, read_segment_sum
+from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.templates.segment_sum.problem import (
+    FLIGHT,
+    THREADS,
+    Problem,
+    Rows,
+    read_segment_sum,
+)
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource, OneWay
+from compiler.kernels.tir.loops import variable
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
+
+COPIED = 8
+"""Elements that a thread stores of those that depend on no sum."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A struct of some buffers that the kernel makes: its text, their C types and numbers."""
+
+    name: str
+    text: str
+    types: tuple[str, ...]
+    arguments: tuple[int, ...]
+
+    @property
+    def made(self) -> str:
+        """The expression that makes it."""
+        return f"{self.name}{{{', '.join(f'buffer{number}' for number in self.arguments)}}}"
+
+
+def _made(load: Part) -> str:
+    """A Load, which may have the struct of an element in it."""
+    if "Element element;" not in load.text:
+        return load.made
+    return f"Load{{{load.made.replace('Load', 'Element', 1)}}}"
+
+
+def _constants(problem: Problem, parts: int, threads: int, sums: int) -> str:
+    constants = {
+        "THREADS": threads,
+        "LANES": problem.lanes,
+        "WIDTH": problem.width,
+        "PARTS": parts,
+        "FLIGHT": FLIGHT,
+        "ROWS": problem.slots,
+        "SPANS": problem.spans,
+        "COLUMNS": problem.columns,
+        "OFFSET": problem.offset,
+        "LENGTH": problem.length,
+        "SUMS": sums,
+        "COPIED": COPIED,
+    }
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _vectors(group: Group, problem: Problem, rows: Rows) -> Part:
+    """Loads of rows that are in memory; they may begin anywhere."""
+    kind, width, columns = c_type(rows.dtype), rows.width, problem.columns
+    types, numbers, source = [kind], [rows.read], "update"
+    members = [f"const {kind}* rows;"]
+    if rows.indices is not None:
+        index = c_type(group.values[rows.indices].dtype)
+        types, numbers = [*types, index], [*numbers, rows.indices]
+        members.append(f"const {index}* indices;")
+        source = f"inside(indices[update], {rows.number})"
+    lines = [
+        "struct Load {",
+        "  static constexpr int STEP = 1;",
+        f"  using Values = Block<{kind}, {width}>;",
+        *(f"  {member}" for member in members),
+        f"{DEVICE} bool aligned() const {{ return (uint64_t)rows % sizeof(Values) == 0; }}",
+        f"{DEVICE} int source(int update) const {{ return {source}; }}",
+        "  template <bool ALIGNED>",
+        f"{DEVICE} void get(int source, int column, Values& values) const {{",
+        f"    const {kind}* from = rows + (int64_t)source * {columns} + column;",
+        "    if (ALIGNED) values = *(const Values*)from;",
+        f"    else for (int w = 0; w < {width}; w++) values.at[w] = from[w];",
+        "  }",
+        "};",
+        "",
+    ]
+    return Part("Load", "\n".join(lines), tuple(types), tuple(numbers))
+
+
+def _elements(group: Group, problem: Problem, target: GpuTarget) -> Part:
+    """Loads of updates that the group computes, element by element."""
+    context, place = problem.context, [variable(name) for name in ("update", "column")]
+    at = [place[0], *unflatten_index(place[1], context.shape[1:])]
+    value = context.operand(0, at)
+    function = value_function(f"{group.name}_element", context, value, place, target)
+    element = value_struct("Element", function, "int update, int column")
+    lines = [
+        "struct Load {",
+        f"  static constexpr int STEP = {problem.lanes};",
+        f"  struct Values {{ float at[{problem.width}]; }};",
+        "  Element element;",
+        f"{DEVICE} bool aligned() const {{ return true; }}",
+        f"{DEVICE} int source(int update) const {{ return update; }}",
+        "  template <bool ALIGNED>",
+        f"{DEVICE} void get(int update, int column, Values& values) const {{",
+        "#pragma unroll",
+        f"    for (int w = 0; w < {problem.width}; w++) {{",
+        f"      if (column + w * STEP < {problem.columns})"
+        " values.at[w] = element(update, column + w * STEP);",
+        "    }",
+        "  }",
+        "};",
+        "",
+    ]
+    text = "\n".join([function.text, element, *lines])
+    return Part("Load", text, function.types, function.arguments)
+
+
+def _initial(group: Group, problem: Problem, target: GpuTarget) -> Part:
+    """An element of the data."""
+    context, place = problem.context, [variable(name) for name in ("row", "column")]
+    value = context.operand(1, [place[0], *unflatten_index(place[1], context.shape[1:])])
+    function = value_function(f"{group.name}_initial", context, value, place, target)
+    text = f"{function.text}\n{value_struct('Initial', function, 'int row, int column')}"
+    return Part("Initial", text, function.types, function.arguments)
+
+
+def _index(problem: Problem, shape: Sequence[int], row: Any, column: Any) -> list[Any]:
+    """Where a result of a shape has a row's element; it may begin with axes of one element."""
+    if shape[0] == problem.slots:
+        return [row, *unflatten_index(column, shape[1:])]
+    return unflatten_index(row * problem.length + column, shape)
+
+
+def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
+    """The results that follow from an element of the sum, or in a Concat from none."""
+    context, place = problem.context, [variable(name) for name in ("row", "column")]
+    value = Var("value", PrimType("float32"))
+    if problem.length > problem.columns:
+        places = [_index(problem, info.shape, *place) for info in group.writes]
+        statement = context.store_each(value, places)
+    else:
+        statement = context.store(value, [place[0], *unflatten_index(place[1], context.shape[1:])])
+    function = device_function(f"{group.name}_store", context, statement, [*place, value], target)
+    names = [f"buffer{i}" for i in range(len(function.types))]
+    lines = [
+        "struct Store {",
+        *(f"  {kind}* {own};" for kind, own in zip(function.types, names, strict=True)),
+        f"{DEVICE} void operator()(int row, int column, float value) const {{",
+        f"    {function.name}({', '.join([*names, 'row', 'column', 'value'])});",
+        "  }",
+        "};",
+        "",
+    ]
+    text = "\n".join([function.text, *lines])
+    return Part("Store", text, function.types, function.arguments)
+
 
 LAUNCH_US, ROUND_US, BYTES = 2.0, 0.6, 3.6e6
 """Microseconds of a launch, of the latency of one round of loads after another, and the bytes of a
@@ -37,4 +195,33 @@ class SumSegments(OneWay[Problem, GpuTarget]):
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of a group."""
-        return segment_sum_kernel(group, problem, target)
+        rows, parts = problem.rows, problem.parts(target)
+        load = _vectors(group, problem, rows) if rows else _elements(group, problem, target)
+        initial, store = _initial(group, problem, target), _store(group, problem, target)
+        name = f"{group.name}_0"
+        starts, order = (problem.anchor.operand(i) for i in (2, 3))
+        types = dict.fromkeys((starts, order), "int")
+        for part in (load, initial, store):
+            types |= zip(part.arguments, part.types, strict=True)
+        sharers = problem.lanes * parts
+        threads = max(THREADS, sharers)
+        sums = ceil_div(problem.slots * problem.spans, threads // sharers)
+        others = problem.slots * (problem.length - problem.columns)
+        given = ", ".join(f"{kind}* buffer{number}" for number, kind in types.items())
+        lines = [
+            header("indices"),
+            header("segment_sum"),
+            load.text,
+            initial.text,
+            store.text,
+            _constants(problem, parts, threads, sums),
+            f'extern "C" __global__ void __launch_bounds__({threads}) {name}({given}) {{',
+            f"  sum_segments<Problem>(buffer{starts}, buffer{order},"
+            f" {_made(load)}, {initial.made}, {store.made});",
+            "}",
+            "",
+        ]
+        blocks = sums + ceil_div(others, threads * COPIED)
+        launch = Launch(name, tuple(types), (blocks, 1, 1), (threads, 1, 1))
+        flops = problem.updates * problem.columns
+        return KernelSource("\n".join(lines), (launch,), flops=flops)

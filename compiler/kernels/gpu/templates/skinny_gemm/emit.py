@@ -43,7 +43,20 @@ class SkinnyEmitter(Emitter):
         passed = f"a, Skinny<Problem>{{{operands}}}, {self._store_object()}"
         call = f"skinny_gemm<Problem, {weights}<Problem>>({passed});"
         kernel = self._kernel(name, config.threads, ", ".join(parameters), call, config.splits)
-        struct = _struct(buffers, _constants(problem, config) | constants, config)
+        # The specialisation with the constants and the buffers of the weights.
+        head = "  static __device__ __forceinline__ void"
+        release = "launch_dependents();" if config.release else ""
+        lines = [
+            f"  static constexpr int {name} = {value};"
+            for name, value in (_constants(problem, config) | constants).items()
+        ]
+        for own, kind in buffers.items():
+            lines += [f"  using {own.capitalize()} = {kind};", f"  const {kind}* {own};"]
+        lines += [
+            f"{head} wait() {{ grid_dependency_wait(); }}",
+            f"{head} release() {{ {release} }}",
+        ]
+        struct = "\n".join(["template <>", "struct Skinny<Problem> {", *lines, "};", ""])
         text = self._text(headers, ANY_TILE, struct + kernel)
         arguments = (*problem.reads, *self.store.arguments)
         shared = shared_bytes(problem, config)
@@ -68,14 +81,3 @@ def _constants(problem: SkinnyProblem, config: SkinnyConfig) -> dict[str, int | 
         "STAGES": min(config.stages, config.turns(problem)),
         "PREFETCH": int(config.prefetch),
     }
-
-
-def _struct(buffers: dict[str, str], constants: dict[str, int | str], config: SkinnyConfig) -> str:
-    """The specialisation with the constants and the buffers of the weights."""
-    head = "  static __device__ __forceinline__ void"
-    release = "launch_dependents();" if config.release else ""
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    for own, kind in buffers.items():
-        lines += [f"  using {own.capitalize()} = {kind};", f"  const {kind}* {own};"]
-    lines += [f"{head} wait() {{ grid_dependency_wait(); }}", f"{head} release() {{ {release} }}"]
-    return "\n".join(["template <>", "struct Skinny<Problem> {", *lines, "};", ""])

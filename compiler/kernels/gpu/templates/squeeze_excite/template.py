@@ -1,21 +1,148 @@
 """Squeeze-and-excitation of images: pooling, two convolutions and scaling in one kernel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import Any
 
+from tvm.ir import PrimType, Var
+
+from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.templates.squeeze_excite.emit import excite_kernel
+from compiler.kernels.gpu.blocks import DEVICE
+from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
+from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     Config,
     Problem,
     configs_of,
     own_channels,
     read_problem,
+    staged,
+    stages_of,
 )
-from compiler.kernels.group import Group
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key, Template
+from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.loops import variable
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
+
+
+def _after(name: str, group: Group, conv: Node, value: int, target: GpuTarget) -> StoreFunction:
+    """A value that follows from one sum of a convolution on one pixel."""
+    context = FusionContext(group, conv)
+    outer, row = place = [variable(part) for part in ("outer", "row")]
+    total: Any = Var("sum", PrimType("float32"))
+    bias = context.bias([row])
+    at = [outer, row, *(0 for _ in context.shape[2:])]
+    element = context.element(value, at, total if bias is None else total + bias)
+    return value_function(name, context, element, [*place, total], target)
+
+
+def _image(group: Group, problem: Problem) -> str:
+    """A struct that loads vectors of the image and stores those of the result."""
+    read, result = c_type(problem.image.dtype), group.writes[0]
+    write, width = c_type(result.dtype), problem.width
+    alike = result.block == (width if problem.blocked else 0)
+    if problem.blocked:
+        vector = _element(problem.shape, width, f"line * {width}", "vector")
+        lanes = (f"(line * {width} + r)", "vector")
+    else:
+        vector = _element(problem.shape, 0, "line", f"vector * {width}")
+        lanes = ("line", f"vector * {width} + r")
+    block = f"Block<{read}, {width}>"
+    lines = [
+        "struct Image {",
+        f"  const {read}* image;",
+        f"  {write}* result;",
+        f"{DEVICE} {block} load(int outer, int line, int vector) const {{",
+        f"    const {read}* from = image + {vector};",
+        f"    {block} loaded;",
+        f"    if ({_aligned('from', read, problem)}) loaded = *(const {block}*)from;",
+        f"    else for (int r = 0; r < {width}; r++) loaded.at[r] = from[r];",
+        "    return loaded;",
+        "  }",
+        f"{DEVICE} void store(int outer, int line, int vector, const float (&values)[{width}])"
+        " const {",
+    ]
+    if alike:
+        lines += [
+            f"    {write}* to = result + {vector};",
+            f"    Block<{write}, {width}> stored;",
+            "#pragma unroll",
+            f"    for (int r = 0; r < {width}; r++) stored.at[r] = {write}(values[r]);",
+            f"    if ({_aligned('to', write, problem)}) *(Block<{write}, {width}>*)to = stored;",
+            f"    else for (int r = 0; r < {width}; r++) to[r] = stored.at[r];",
+        ]
+    else:
+        place = _element(problem.shape, result.block, *lanes)
+        lines += [
+            "#pragma unroll",
+            f"    for (int r = 0; r < {width}; r++) result[{place}] = {write}(values[r]);",
+        ]
+    return "\n".join([*lines, "  }", "};", ""])
+
+
+def _aligned(pointer: str, kind: str, problem: Problem) -> str:
+    """Whether a pointer is a vector's: blocked images are aligned, others begin anywhere."""
+    if problem.blocked:
+        return "true"
+    return f"(uint64_t){pointer} % sizeof(Block<{kind}, {problem.width}>) == 0"
+
+
+def _element(shape: Sequence[int], block: int, channel: str, pixel: str) -> str:
+    """The index of an element in an image, as a C expression of C expressions."""
+    if not block:
+        return f"((int64_t)outer * {shape[1]} + {channel}) * {prod(shape[2:])} + {pixel}"
+    image, channels = block_steps(shape, block)
+    vector = f"{channel} / {block} * (int64_t){channels} + (int64_t)outer * {image} + {pixel}"
+    return f"({vector}) * {block} + {channel} % {block}"
+
+
+def _constants(problem: Problem, config: Config, stages: int) -> str:
+    constants = {
+        "CHANNELS": problem.shape[1],
+        "PIXELS": problem.pixels,
+        "WIDTH": problem.width,
+        "HIDDEN": problem.hidden,
+        "THREADS": config.threads,
+        "CHANNEL_PARTS": config.channel_parts,
+        "PIXEL_PARTS": config.pixel_parts,
+        "STAGES": stages,
+    }
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    facts = {"BLOCKED": problem.blocked, "PREFETCH": problem.constant}
+    lines += [f"  static constexpr bool {name} = {int(value)};" for name, value in facts.items()]
+    lines += ["  static __device__ __forceinline__ void wait() { grid_dependency_wait(); }"]
+    return "\n".join(["struct Problem {", "  using Image = ::Image;", *lines, "};", ""])
+
+
+def _function(
+    symbol: str,
+    group: Group,
+    problem: Problem,
+    functions: Mapping[str, StoreFunction],
+    config: Config,
+) -> str:
+    first, second = (c_type(weight.dtype) for weight in problem.weights)
+    given = [
+        f"const {c_type(problem.image.dtype)}* image",
+        f"{c_type(group.writes[0].dtype)}* result",
+    ]
+    given += [f"const {first}* __restrict__ first", f"const {second}* __restrict__ second"]
+    objects: list[str] = []
+    for name, function in functions.items():
+        names = [f"{name.lower()}{i}" for i in range(len(function.types))]
+        given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
+        objects.append(f"{name}{{{', '.join(names)}}}")
+    cluster = f" __cluster_dims__(1, 1, {config.blocks})" if config.blocks > 1 else ""
+    return (
+        f'extern "C" __global__ void{cluster} __launch_bounds__({config.threads}) {symbol}('
+        f"{', '.join(given)}) {{\n  squeeze_excite<Problem>(Image{{image, result}}, first, second,"
+        f" {', '.join(objects)});\n}}\n"
+    )
+
 
 START_US, EXCHANGE_US = 3.9, 1.25
 """Microseconds of launching and reducing, and of an exchange within a cluster: fitted, as the rates
@@ -70,4 +197,28 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
         """The kernel of a group."""
-        return excite_kernel(group, problem, config, target)
+        inside = {
+            "Hidden": (problem.first, problem.squeezed),
+            "Gate": (problem.second, problem.gate),
+        }
+        functions = {
+            name: _after(f"{group.name}_{name.lower()}", group, conv, value, target)
+            for name, (conv, value) in inside.items()
+        }
+        symbol = f"{group.name}_0"
+        text = [header("instructions"), *(function.text for function in functions.values())]
+        stages = stages_of(problem, config, target)
+        constants = _constants(problem, config, stages)
+        text += [_image(group, problem), header("squeeze_excite"), constants]
+        text += [
+            value_struct(name, f, "int outer, int row, float sum") for name, f in functions.items()
+        ]
+        text += [_function(symbol, group, problem, functions, config)]
+        arguments = (problem.image.read, group.inputs, *(weight.read for weight in problem.weights))
+        arguments += tuple(i for function in functions.values() for i in function.arguments)
+        floats = own_channels(problem, config) + problem.hidden + staged(problem, config, stages)
+        shared = ELEMENT_BYTES["float32"] * floats
+        grid = (problem.shape[0], 1, config.blocks)
+        launch = Launch(symbol, arguments, grid, (config.threads, 1, 1), shared)
+        flops = 2 * prod(problem.shape) + 4 * problem.shape[0] * problem.shape[1] * problem.hidden
+        return KernelSource("\n".join(text), (launch,), flops=flops)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.templates.tensor_range.emit import range_kernel
-from compiler.kernels.gpu.templates.tensor_range.problem import (
+from compiler.kernels.gpu.templates.tensor_range.emit import (
     Config,
     Problem,
     configs_of,
+    range_kernel,
     read_range,
 )
 from compiler.kernels.group import Group
@@ -19,10 +19,10 @@ START_US, LAUNCH_US = 1.7, 2.0
 
 PARTED_US, PARTED_ITEM_US, PARTED_THREADS_US = 0.95, 0.53, 0.31
 """Microseconds of the only launch that reads ranges of parts with the elements, of an element of
-each thread, and of each `THREADS` threads that an SM has on average: fitted to 20 kernels on an
-H100 (2026-11-25) with a mean error of 4 %."""
+each thread, and of each `FITTED_THREADS` threads that an SM has on average: fitted to 20 kernels
+on an H100 (2026-11-25) with a mean error of 4 %."""
 
-THREADS = 256
+FITTED_THREADS = 256
 
 ITEM_US, BYTES = 0.03, 2.4e4
 """Microseconds of an element of each thread, and the bytes that an SM moves in one: those of rows
@@ -52,7 +52,7 @@ class TensorRange(Template[Problem, Config, GpuTarget]):
         summing = SUM_US * (problem.row > 0)
         if problem.parts:
             parts = PART_US * 2 * ceil_div(problem.parts, config.threads)
-            each = config.blocks * config.threads / (THREADS * target.device.sms)
+            each = config.blocks * config.threads / (FITTED_THREADS * target.device.sms)
             start = PARTED_US + parts + summing
             return 1e3 * (start + PARTED_ITEM_US * config.items + PARTED_THREADS_US * each)
         busy = min(target.device.sms, config.blocks)

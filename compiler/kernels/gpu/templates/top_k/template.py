@@ -1,19 +1,220 @@
 """TopK and sorts, in which blocks sort tiles of rows and merge them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.templates.top_k.emit import top_k_kernel
-from compiler.kernels.gpu.templates.top_k.problem import (
-    ITEMS,
-    Config,
-    Problem,
-    Sorting,
-    read_top_k,
-)
-from compiler.kernels.group import Group
+import ml_dtypes
+import numpy
+
+from compiler.kernels.arithmetic import ceil_div, round_up
+from compiler.kernels.gpu.source import header
+from compiler.kernels.group import Group, Node
+from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.template import KernelSource, Template
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
+
+ITEMS = 8
+"""Entries of a thread."""
+
+POSITION_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Config:
+    """Threads of a block, which sorts or writes `ITEMS` times as many entries: its tile."""
+
+    threads: int
+
+    @property
+    def tile(self) -> int:
+        """The entries of a block."""
+        return self.threads * ITEMS
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """A launch that sorts the segments of rows of `length` places, and keeps the first of each.
+
+    The first one reads the tensor, later ones read lists. The `segment` is a power of two.
+    """
+
+    length: int
+    segment: int
+    kept: int
+    blocks: int
+
+    @property
+    def lists(self) -> int:
+        """The segments of a row."""
+        return ceil_div(self.length, self.segment)
+
+    @property
+    def stored(self) -> int:
+        """The places of a row of the lists that it writes."""
+        return self.lists * self.kept
+
+    def steps(self, tile: int) -> int:
+        """Entries that all blocks move: `ITEMS` times in registers, then once a merge."""
+        return self.blocks * tile * (ITEMS + (self.segment // ITEMS).bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class Merging:
+    """A launch that merges pairs of lists of `width` places in rows of `length` places.
+
+    Of each list the first `kept` are wanted at most.
+    """
+
+    length: int
+    width: int
+    kept: int
+    blocks: int
+
+    @property
+    def stored(self) -> int:
+        """The places of a row that it writes, some of which stay empty."""
+        return self.length
+
+    def steps(self, tile: int) -> int:
+        """Entries moved by all blocks, and the comparisons of bisections."""
+        own = 2 * tile + tile // ITEMS * tile.bit_length()
+        return self.blocks * (own + 2 * self.width.bit_length())
+
+
+@dataclass(frozen=True)
+class Problem(AxisRows):
+    """The first `count` elements of each row."""
+
+    operator: Node
+    dtype: str
+    count: int
+    largest: bool
+
+    @property
+    def entry_bytes(self) -> int:
+        """The bytes of a key and a position: keys of fewer than 32 bits are widened."""
+        return 16 if ELEMENT_BYTES[self.dtype] == 8 else 4 + POSITION_BYTES
+
+    def launches(self, config: Config) -> Sequence[Sorting | Merging]:
+        """The launches with a config.
+
+        If at most half of a tile is wanted, the first of each tile become rows that are sorted
+        again; else tiles are merged in pairs. Either takes O(n log n) steps for a row of n.
+        """
+        if self.length <= config.tile or 2 * self.count <= config.tile:
+            return [*self._selections(config)]
+        return [*self._merges(config)]
+
+    def _selections(self, config: Config) -> Iterator[Sorting]:
+        length = self.length
+        while True:
+            segment = min(config.tile, max(ITEMS, 1 << (length - 1).bit_length()))
+            segments = self.rows * ceil_div(length, segment)
+            blocks = ceil_div(segments * segment, config.tile)
+            sorting = Sorting(length, segment, self.count, blocks)
+            yield sorting
+            if sorting.lists == 1:
+                return
+            length = sorting.stored
+
+    def _merges(self, config: Config) -> Iterator[Sorting | Merging]:
+        tile = config.tile
+        length, kept = round_up(self.length, tile), round_up(self.count, tile)
+        yield Sorting(self.length, tile, tile, self.rows * length // tile)
+        width = tile
+        while width < length:
+            pairs = ceil_div(length, 2 * width)
+            tiles = min(2 * min(width, kept), kept) // tile
+            yield Merging(length, width, kept, self.rows * pairs * tiles)
+            width *= 2
+
+    def workspaces(self, config: Config) -> tuple[int, ...]:
+        """The bytes of the lists that launches write in turns; the last one writes the results."""
+        stored = [launch.stored for launch in self.launches(config)[:-1]]
+        sizes = [max(own, default=0) for own in (stored[::2], stored[1::2])]
+        return tuple(self.rows * size * self.entry_bytes for size in sizes if size)
+
+    def steps(self, config: Config) -> int:
+        """Entries moved and compared by all launches."""
+        return sum(launch.steps(config.tile) for launch in self.launches(config))
+
+
+def read_top_k(group: Group) -> Problem | None:
+    """The TopK that a group is, along any axis of a row-major tensor; None for any other group."""
+    (anchor, *others) = group.operators
+    if anchor.type != "TopK" or others or anchor.operand(0) >= group.inputs:
+        return None
+    info = group.values[anchor.operand(0)]
+    if any(tensor.block for tensor in (info, *group.writes)) or not group.writes[0].elements:
+        return None
+    axis: int = anchor.attributes["axis"]
+    outer, length, inner = rows_along(info.shape, axis)
+    return Problem(
+        outer=outer,
+        length=length,
+        inner=inner,
+        operator=anchor,
+        dtype=info.dtype,
+        count=group.writes[0].shape[axis],
+        largest=bool(anchor.attributes["largest"]),
+    )
+
+
+def _call(launch: Sorting | Merging, first: bool, target: str) -> str:
+    """The function that a launch calls."""
+    if isinstance(launch, Merging):
+        sizes = f"{launch.length}, {launch.width}, {launch.kept}"
+        return f"merge_lists<Problem, {sizes}>(entries, {target})"
+    source = "Elements<Problem>{data}" if first else f"Entries<Problem, {launch.length}>{{entries}}"
+    return f"sort_tiles<Problem, {launch.length}, {launch.segment}>({source}, {target})"
+
+
+def _target(launches: Sequence[Sorting | Merging], i: int, written: Sequence[int]) -> str:
+    """The results, or the lists that the next launch reads: a launch writes its entries there."""
+    if i == len(launches) - 1:
+        given = [own if which in written else "nullptr" for which, own in enumerate(_RESULTS)]
+        return f"Results<Problem>{{data, {', '.join(given)}}}"
+    launch = launches[i]
+    if isinstance(launch, Merging):
+        return f"Lists<Problem, {launch.length}, {2 * launch.width}, {launch.kept}>{{lists}}"
+    return f"Lists<Problem, {launch.stored}, {launch.kept}, {launch.kept}>{{lists}}"
+
+
+_RESULTS = ("values", "positions")
+
+
+def _constants(problem: Problem, config: Config) -> str:
+    """The problem as types and constants; `INFINITE` has the bits of a float's infinity."""
+    size = ELEMENT_BYTES[problem.dtype]
+    floating = "float" in problem.dtype
+    kind = "FLOATING" if floating else "SIGNED" if problem.dtype.startswith("int") else "UNSIGNED"
+    constants = {
+        "THREADS": config.threads,
+        "ITEMS": ITEMS,
+        "ROWS": problem.rows,
+        "INNER": problem.inner,
+        "LENGTH": problem.length,
+        "COUNT": problem.count,
+    }
+    lines = [
+        f"  using Bits = uint{8 * size}_t;",
+        f"  using Key = uint{max(32, 8 * size)}_t;",
+        f"  static constexpr Kind KIND = {kind};",
+        f"  static constexpr bool LARGEST = {str(problem.largest).lower()};",
+        f"  static constexpr uint64_t INFINITE = {_infinite(problem.dtype) if floating else 0}ull;",
+        *(f"  static constexpr int {name} = {value};" for name, value in constants.items()),
+    ]
+    return "\n".join(["struct Problem {", *lines, "};"])
+
+
+def _infinite(dtype: str) -> int:
+    infinity = numpy.array(
+        numpy.inf, ml_dtypes.bfloat16 if dtype == "bfloat16" else numpy.dtype(dtype)
+    )
+    return int(infinity.view(f"uint{8 * infinity.itemsize}"))
+
 
 LAUNCH_US, MERGE_US, REGISTERS = 2.2, 0.5, 80
 """Microseconds of a launch with its loads and stores, and of one merge of a tile with its two
@@ -52,5 +253,35 @@ class SortRows(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
-        return top_k_kernel(group, problem, config)
+        """The kernel of a group: launches write lists to two workspaces in turns."""
+        launches = problem.launches(config)
+        workspaces = problem.workspaces(config)
+        data = problem.operator.operand(0)
+        written = [problem.operator.outputs.index(number) for number in group.outputs]
+        lines = [header("top_k"), _constants(problem, config)]
+        made: list[Launch] = []
+        for i, launch in enumerate(launches):
+            first, last = i == 0, i == len(launches) - 1
+            parameters: list[tuple[str, str, int]] = []
+            if first or last:
+                parameters.append(("const Problem::Bits*", "data", data))
+            if not first:
+                scratch = group.inputs + len(group.outputs) + (i - 1) % 2
+                parameters.append(("const EntryOf<Problem>*", "entries", scratch))
+            if last:
+                results = (("Problem::Bits*", "values"), ("int64_t*", "positions"))
+                for place, which in enumerate(written):
+                    parameters.append((*results[which], group.inputs + place))
+            else:
+                scratch = group.inputs + len(group.outputs) + i % 2
+                parameters.append(("EntryOf<Problem>*", "lists", scratch))
+            name = f"{group.name}_{i}"
+            text = ", ".join(f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
+            lines += [
+                f'extern "C" __global__ void __launch_bounds__({config.threads}) {name}({text}) {{',
+                f"  {_call(launch, first, _target(launches, i, written))};",
+                "}",
+            ]
+            numbers = tuple(number for *_, number in parameters)
+            made.append(Launch(name, numbers, (launch.blocks, 1, 1), (config.threads, 1, 1)))
+        return KernelSource("\n".join([*lines, ""]), tuple(made), workspaces)

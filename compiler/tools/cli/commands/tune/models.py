@@ -10,7 +10,6 @@ from compiler.autotune import schedule
 from compiler.autotune.kernels import compiling, on_ray
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.remote_measure import MeasuringTools
-from compiler.autotune.kernels.results import Header
 from compiler.autotune.kernels.tune import ThisMachine, TuneOptions, tune
 from compiler.backends.cuda import device as cuda
 from compiler.backends.gpu.driver import Driver
@@ -53,7 +52,27 @@ def run(options: Namespace) -> int:
             machines = ThisMachine(_driver(), _compiled, options.jobs)
         tune(machines, tuning, reporter(options))
         if options.json:
-            conclude(options, "", _figures(machines.header, tuning))
+            covered = {
+                f"{path.name} {precision}": str(
+                    coverage(
+                        path,
+                        f"cuda:{machines.header.arch}:{precision}",
+                        machines.header.device,
+                        tuning.input_shapes,
+                    )
+                )
+                for path in tuning.models
+                for precision in tuning.precisions
+            }
+            conclude(
+                options,
+                "",
+                {
+                    "database": str(user_file(machines.header.arch)),
+                    "device": machines.header.device,
+                    "coverage": covered,
+                },
+            )
     return 0
 
 
@@ -62,18 +81,6 @@ def _compiled(model: Path, input_shapes: Mapping[str, Sequence[int]], target: st
     return build(
         model, input_shapes, Settings(target, cache=KernelCache(), budget=schedule.DEFAULT_BUDGET)
     )
-
-
-def _figures(header: Header, tuning: TuneOptions) -> dict[str, Any]:
-    """The database, and how many of each model's kernels it covers."""
-    covered = {
-        f"{path.name} {precision}": str(
-            coverage(path, f"cuda:{header.arch}:{precision}", header.device, tuning.input_shapes)
-        )
-        for path in tuning.models
-        for precision in tuning.precisions
-    }
-    return {"database": str(user_file(header.arch)), "device": header.device, "coverage": covered}
 
 
 def _driver() -> Driver:
