@@ -64,7 +64,7 @@ def evaluate_extents(
 def check_in_kernels(extent: Extent) -> None:
     """Raise Undecided for an extent that kernels do not compute right.
 
-    They have 32 bits, and TVM simplifies sums, products and quotients as if none overflowed. Where
+    They have 32 bits, and TVM simplifies their arithmetic as if nothing overflowed. Where
     that depends on sizes, it is assumed.
     """
     for magnitude in magnitudes(extent):

@@ -1,37 +1,28 @@
 """Every rule: `docs/differences.md`, warnings, checks of choices and tests are made from these."""
 
 from collections.abc import Sequence
-from math import floor, isfinite, prod
+from math import prod
 
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics.activations import activation_parameters, standard_activation
+from compiler.frontend.semantics.resizes import (
+    cropped_same_size,
+    elements_of,
+    fractional_corners,
+    resampled_same_size,
+    rounded_integers,
+)
 from compiler.frontend.semantics.rule import SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, Windows, pool_axes
-from compiler.net.evaluation.resize import resamples_in_place
-from compiler.net.operators.canonical import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.net.operators.recurrence import GATES
-from compiler.net.operators.resize import scaled_size
 from compiler.tensors.dtypes import FLOATS
-from compiler.tensors.substitution import is_symbolic
 
-_WHOLE = ("int32", "int8", "uint8")
-"""The integers that onnxruntime interpolates."""
 _PACKED = ("int2", "int4", "uint2", "uint4")
 """The integers of which several share a byte."""
-
-
-def _elements(use: ModelNode, index: int) -> np.ndarray | None:
-    """The elements of a constant input, in order; None for others and where there are none.
-
-    Rules are asked before shapes are checked: what should be a vector may have any rank.
-    """
-    value = use.input(index)
-    array = None if value is None else value.array
-    return array.reshape(-1) if array is not None and array.size else None
 
 
 def _keeps_size(use: ModelNode) -> bool:
@@ -86,151 +77,15 @@ def _short_window(use: ModelNode) -> bool:
     return any(span + more < stride for span, stride, more in axes)
 
 
-def _fractional_corners(use: ModelNode) -> bool:
-    """Whether coordinates count from the corners of a size that is a fraction.
-
-    The only element of an axis, or of a result, is at 0 in any case.
-    """
-    attributes, scales = use.attributes, _elements(use, 2)
-    aligned = use["coordinate_transformation_mode"] == "align_corners"
-    # antialiased integers are rounded in fixed point, and differ by more than corners
-    fixed = bool(use["antialias"]) and use.data.dtype in _WHOLE
-    if scales is None or not aligned or fixed or not _interpolates(use):
-        return False
-    axes = attributes.get("axes") or range(len(use.shape()))
-    extents = [use.shape()[axis] for axis in axes]
-    numbers = [
-        (n, scale)
-        for n, scale in zip(extents, scales, strict=False)
-        if not (is_symbolic(n) and float(scale).is_integer())
-    ]
-    pairs = [(n, np.float32(n) * np.float32(scale)) for n, scale in numbers]
-    return any(n > 1 and floor(size) > 1 and size != floor(size) for n, size in pairs)
-
-
-def _interpolates(use: ModelNode) -> bool:
-    return use["mode"] in ("linear", "bilinear", "cubic")
-
-
-def _rounded_integers(use: ModelNode) -> bool:
-    return _interpolated_integers(use) or _filled_with_a_fraction(use)
-
-
-def _filled_with_a_fraction(use: ModelNode) -> bool:
-    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
-    fill = float(use["extrapolation_value"] or 0) if use.op_type == "Resize" else 0.0
-    nearest = crops and use["mode"] == "nearest" and use.data.dtype in _WHOLE
-    return nearest and isfinite(fill) and not fill.is_integer() and not _is_copied(use)
-
-
-def _interpolated_integers(use: ModelNode) -> bool:
-    linear = use["mode"] in ("linear", "bilinear")
-    if not linear or use.data.dtype not in _WHOLE:
-        return False
-    # with antialias, and with the channels last, onnxruntime rounds in fixed point
-    plain = not use["antialias"] and not _has_channels_last(use)
-    return plain and not _is_copied(use)
-
-
-def _is_copied(use: ModelNode) -> bool:
-    """Whether constant scales or sizes leave every size as it is: onnxruntime gives the input."""
-    scaled = _scaled_axes(use)
-    pairs = ((use.shape()[axis], scale) for axis, scale in scaled if 0 < scale < np.inf)
-    return bool(scaled) and all(floor(np.float32(n) * np.float32(s)) == n for n, s in pairs)
-
-
-def _has_channels_last(use: ModelNode) -> bool:
-    """Whether a batch of images is resized along its second axis."""
-    if len(use.shape()) != 4:
-        return False
-    return any(axis % 4 == 1 and scale != 1 for axis, scale in _scaled_axes(use))
-
-
-def _gives_other_sizes(use: ModelNode) -> bool:
-    """Whether constant scales or sizes change a size that a run decides."""
-    axes, numbers = _axes_and_numbers(use)
-    for axis, number in zip(axes, numbers, strict=False):
-        size = use.shape()[axis]
-        if not is_symbolic(size):
-            continue
-        if not isinstance(number, float):
-            if number != size:
-                return True
-        elif 0 < number < np.inf and scaled_size(size, number) != size:
-            return True
-    return False
-
-
-def _scaled_axes(use: ModelNode) -> list[tuple[int, float]]:
-    """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
-    shape, pairs = use.shape(), zip(*_axes_and_numbers(use), strict=False)
-    return [(axis, n if isinstance(n, float) else _ratio(n, shape[axis])) for axis, n in pairs]
-
-
-def _ratio(size: int, extent: int) -> float:
-    """The scale that makes a size of an extent."""
-    return 1.0 if size == extent and extent else size / max(extent, 1)
-
-
-def _axes_and_numbers(use: ModelNode) -> tuple[list[int], list[float] | list[int]]:
-    """The axes that a Resize or an Upsample names, and their constant scales or sizes."""
-    axes = list(use.attributes.get("axes") or range(len(use.shape())))
-    if "scales" in use.attributes:
-        return axes, [*map(float, use.attributes["scales"])]
-    last = 1 if len(use.inputs) <= 2 else 2
-    given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
-    if given is None or given.array is None:
-        return axes, []
-    return axes, given.array.reshape(-1).tolist()
-
-
-def _cropped_same_size(use: ModelNode) -> bool:
-    roi = _elements(use, 1)
-    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
-    if not crops or roi is None or _resampled_same_size(use):
-        return False
-    scaled = _scaled_axes(use)
-    regions = zip(*np.split(roi.reshape(-1)[: 2 * len(scaled)], 2), strict=False)
-    pairs = zip(scaled, regions, strict=False)
-    return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
-
-
-def _resampled_same_size(use: ModelNode) -> bool:
-    """Whether a Resize that keeps every size reads between its elements, or other ones.
-
-    Corners that are aligned by whole sizes have a separate rule, and so have cropped regions.
-    """
-    if _gives_other_sizes(use):
-        return False
-    scaled = _scaled_axes(use)
-    fits = len(scaled) == len(use.attributes.get("axes") or use.shape())
-    if not fits or all(scale == 1 for _, scale in scaled) or _fractional_corners(use):
-        return False
-    if 0 in use.shape() or not all(0 < scale < np.inf for _, scale in scaled):
-        return False
-    like = np.broadcast_to(np.zeros((), np.int8), use.shape())
-    if use.op_type == "Upsample" or len(use.inputs) <= 2:  # of opset 10, which enlarges by floors
-        scales = np.array([scale for _, scale in scaled], np.float32)
-        mode = "linear" if _interpolates(use) else "nearest"
-        old = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return resamples_in_place(use_of("Resize", [like, None, scales], {"mode": mode, **old}))
-    operands = [None if value is None else value.array for value in use.inputs[1:]]
-    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
-    roi = operands[0] if crops else None
-    if crops and (roi is None or roi.size != 2 * len(scaled)):
-        return False
-    return resamples_in_place(use_of("Resize", [like, roi, *operands[1:]], use.attributes))
-
-
 def _one_pixel(use: ModelNode) -> bool:
-    size = _elements(use, 1)
+    size = elements_of(use, 1)
     aligned = bool(use["align_corners"])
     return aligned and size is not None and 1 in size.reshape(-1)[2:]
 
 
 def _unpooled_into_larger(use: ModelNode) -> bool:
     """Whether an index names another pixel in `output_shape` than in the unpadded output."""
-    wanted, windows = _elements(use, 2), Windows.of(use, use.attributes["kernel_shape"])
+    wanted, windows = elements_of(use, 2), Windows.of(use, use.attributes["kernel_shape"])
     if windows.misfit(use.shape()[2:]) or wanted is None or len(wanted) != len(use.shape()):
         return False
     own = windows.unpooled(use.shape())
@@ -252,7 +107,7 @@ SLICE_TO_THE_END = (2**31 - 1, 2**63 - 1)
 
 def _ends_beyond_the_start(use: ModelNode) -> bool:
     """Whether a Slice with a negative step ends where onnxruntime takes the step's direction."""
-    ends, steps = _elements(use, 2), _elements(use, 4)
+    ends, steps = elements_of(use, 2), elements_of(use, 4)
     if ends is None or steps is None or len(ends) != len(steps) or ends.dtype.kind != "i":
         return False
     pairs = zip(ends.tolist(), steps.tolist(), strict=True)
@@ -261,10 +116,10 @@ def _ends_beyond_the_start(use: ModelNode) -> bool:
 
 def _has_other_half(use: ModelNode) -> bool:
     """Whether the bins of an inverse one-sided transform are not the half of its length."""
-    inverse, given = use["inverse"] and use["onesided"], _elements(use, 1)
+    inverse, given = use["inverse"] and use["onesided"], elements_of(use, 1)
     shape = use.shape()
     default = -2 if use["axis"] is None else use["axis"]  # an attribute before opset 20
-    named = _elements(use, 2) if use.input(2) is not None else np.array([default])
+    named = elements_of(use, 2) if use.input(2) is not None else np.array([default])
     if not inverse or given is None or named is None:
         return False
     axis = int(named[0])
@@ -302,7 +157,7 @@ RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
     onnx="counts corners by the size with its fraction",
     reason="ONNX's reference, and its test resize_downsample_scales_linear_align_corners",
     attribute="coordinate_transformation_mode",
-    meets=_fractional_corners,
+    meets=fractional_corners,
     pytorch="onnxruntime",
 )
 
@@ -314,7 +169,7 @@ RESIZE_INTEGERS = SemanticsRule(
     onnx="rounds to the nearest integer",
     reason="ONNX's reference rounds",
     attribute="mode",
-    meets=_rounded_integers,
+    meets=rounded_integers,
     pytorch="onnx",
 )
 
@@ -326,7 +181,7 @@ RESIZE_CROP_SAME_SIZE = SemanticsRule(
     onnx="resizes the region of every axis",
     reason="the ONNX text: the coordinates of tf_crop_and_resize hold for any scale",
     attribute="coordinate_transformation_mode",
-    meets=_cropped_same_size,
+    meets=cropped_same_size,
 )
 
 RESIZE_SAME_SIZE = SemanticsRule(
@@ -337,7 +192,7 @@ RESIZE_SAME_SIZE = SemanticsRule(
     onnx="resizes by the scale",
     reason="the ONNX text: coordinates are computed from the scale",
     attribute="",
-    meets=_resampled_same_size,
+    meets=resampled_same_size,
 )
 
 POOL_SAME_PADS = SemanticsRule(
