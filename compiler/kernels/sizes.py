@@ -199,7 +199,7 @@ def _atom(atom: Atom) -> Any:
 
 
 def extent_from(value: Any) -> Any:
-    """The extent that an expression of TVM over symbols is; raises ValueError if it is none."""
+    """The extent that an expression of TVM over symbols is; raises NotForAllSizes if it is none."""
     if isinstance(value, int):
         return value
     if isinstance(value, tirx.IntImm):
@@ -212,7 +212,7 @@ def extent_from(value: Any) -> Any:
     binary: Any = value
     kind = _OPERATORS.get(binary.__class__)
     if kind is None:
-        raise ValueError(f"{value} is not an extent over symbols")
+        raise NotForAllSizes(f"{value} is not an extent over symbols")
     return as_size(EXTENT_OPERATORS[kind](extent_from(binary.a), extent_from(binary.b)))
 
 

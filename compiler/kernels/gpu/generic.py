@@ -17,9 +17,9 @@ from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
-from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum
+from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum, variable_of
 from compiler.kernels.tir.access import axis_values, divisor_below, loop_extent
-from compiler.kernels.tir.function import generic_function, is_opaque
+from compiler.kernels.tir.function import generic_function, is_opaque, with_parameters
 from compiler.net.operators import KINDS, Kind
 
 THREADS = 64
@@ -90,7 +90,12 @@ def schedule_gpu(group: Group) -> PrimFunc:
     """Lower a group and schedule it, whatever it computes."""
     merge = any(KINDS[op.type] is Kind.REDUCTION for op in group.operators)
     function = generic_function(group, keep=False, merge=merge)
-    return bind_opaque(function) if is_opaque(group) else schedule_function(function)
+    if is_opaque(group):
+        return bind_opaque(function)
+    # TVM wants every variable defined, and some occur in attributes alone, not in a buffer's shape
+    symbols = [*map(variable_of, group.symbols)]
+    scheduled = schedule_function(with_parameters(function, [*function.params, *symbols]))
+    return with_parameters(scheduled, [*scheduled.params][: len(function.params)])
 
 
 def schedule_function(function: PrimFunc) -> PrimFunc:

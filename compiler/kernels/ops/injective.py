@@ -109,7 +109,10 @@ def _of_parts(
         reads = axis_reads(map, context.output.shape)
         assert reads is not None, "a partial map is affine, with steps of 1"
         boxes.append(_box(reads, context.info(map.operand).shape, context.output.shape))
-    axis = next(a for a, (x, y) in enumerate(zip(*boxes[:2], strict=True)) if x != y)
+    pairs = [*enumerate(zip(*boxes[:2], strict=True))]
+    # Along other axes they have one size, of which a condition may say so, and not its extents.
+    starts = [axis for axis, (x, y) in pairs if x[0] != y[0]]
+    axis = starts[0] if starts else next(axis for axis, (x, y) in pairs if x != y)
     assert all(x[axis][1] == y[axis][0] for x, y in pairwise(boxes)), "parts in order"
 
     def part(first: int, last: int) -> Any:

@@ -10,8 +10,10 @@ from compiler.errors import KernelError
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK, stored_tensor
 from compiler.kernels.ops.lowering import Emitter
+from compiler.kernels.sizes import tensor_extents
 from compiler.kernels.tir.stages import inline_stages
 from compiler.net.operators import KINDS, Kind
+from compiler.tensors.exact import same_extents
 
 KEEP_ATTRIBUTE = "keep"
 """The mark of a stage that is computed once for all its readers, in memory."""
@@ -42,7 +44,7 @@ def _can_merge(tensors: Sequence[te.Tensor]) -> bool:
     return len(tensors) > 1 and all(
         isinstance(tensor.op, te.ComputeOp)
         and not isinstance(tensor.op.body[0], tirx.Reduce)
-        and [*map(int, tensor.shape)] == [*map(int, first.shape)]
+        and same_extents(tensor_extents(tensor), tensor_extents(first))
         and tensor.op.attrs.get(BLOCK_MARK) == first.op.attrs.get(BLOCK_MARK)
         for tensor in tensors
     )

@@ -20,7 +20,7 @@ from compiler.kernels.sizes import (
 )
 from compiler.kernels.tir.memory import buffer_elements
 from compiler.tensors.arithmetic import ceil_div
-from compiler.tensors.extents import NotForAllSizes, Undecided, bounds
+from compiler.tensors.extents import NotForAllSizes, bounds
 from compiler.tensors.symbols import Symbol
 
 RUN_ATTRIBUTE = "run"
@@ -110,7 +110,7 @@ def _turns(loop: For) -> int:
     """The turns of a loop for the example sizes; 0 if other loops decide them."""
     try:
         return at_hint(extent_from(loop.extent))
-    except ValueError:
+    except NotForAllSizes:
         return 0
 
 
@@ -208,7 +208,7 @@ def _is_positive(value: Any) -> bool:
         return True
     try:
         return bounds(extent_from(value))[0] >= 0
-    except (Undecided, ValueError):  # no extent, or one whose sign depends on sizes
+    except NotForAllSizes:  # no extent, or one whose sign depends on sizes
         return False
 
 
