@@ -1,10 +1,11 @@
 """Dead code elimination of nodes, operators and optional results."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 
 import onnx
 
-from compiler.frontend.graph import Graph, Operator
+from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value, makers_of
 from compiler.frontend.node_order import names_read
 from compiler.net.operators import OPERATORS
 
@@ -41,3 +42,18 @@ def drop_dead(graph: Graph) -> None:
         used.update(value for value in operator.inputs if value is not None)
         kept.append(operator)
     graph.operators[:] = reversed(kept)
+
+
+def drop_dead_codes(graph: Graph) -> None:
+    """Forget what values stand for where no operator makes a part of it any more, in place.
+
+    A scale may be reshaped for a code alone, which keeps no operator alive.
+    """
+    alive = {*graph.inputs, *makers_of(graph)}
+    for value in alive:
+        if not isinstance(code := value.code, Dequantised | Quantised):
+            continue
+        parts = (getattr(code, part.name) for part in fields(code))
+        computed = {part for part in parts if isinstance(part, Value) and part.array is None}
+        if not computed <= alive:
+            value.code = None

@@ -384,3 +384,12 @@ def test_messages_list_some_of_many_inputs():
     shown = [str(SegmentRequest(source, given, frozenset())) for given in (few, inputs)]
     assert shown[0].endswith("x5 float32[5], x6 float32[6]")
     assert shown[1].endswith("x5 float32[5], 3 more")
+
+
+def test_a_scale_that_a_run_gives_is_that_of_moved_integers():
+    """The scale is reshaped for the integers alone, which nothing else reads."""
+    text = """g (float s, float[n] x) => (float[n] w, float[7] y)
+        <int8[7] c = {1, 7, -3, -2, -3, 3, 3}, int8 z = {14}>
+        { w = Tanh(x) d = DequantizeLinear(c, s, z) y = Hardmax(d) }"""
+    inputs = {"s": np.array(0.5, "f4"), "x": np.ones(100, "f4")}
+    check(compiled(text), model_of(text), inputs)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.judges import estimated_timing
-from compiler.errors import KernelError
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.cpu.templates import TEMPLATES as CPU_TEMPLATES
@@ -50,6 +49,7 @@ from compiler.schedule.choices import ChoiceSource, Timing
 from compiler.schedule.kernels import Launch
 from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import Target
+from compiler.tensors.extents import NotForAllSizes
 
 AnyTemplate = Template[Any, Any, Any]
 
@@ -383,7 +383,7 @@ def candidates_of(template: AnyTemplate, group: Group, target: Target) -> Iterat
     whole = _requantised(Same(group))
     own = _without_ranges(Same(whole), _folds(template)) if target.is_gpu else whole
     if group.symbols and (own is not whole or whole.symbols != group.symbols):
-        raise KernelError("no symbolic kernel: its results have ranges, or it is quantised")
+        raise NotForAllSizes("no symbolic kernel: its results have ranges, or it is quantised")
     for problem in template.match(own, target):
         yield Candidate(template, own, problem, target, None if own is whole else whole)
 

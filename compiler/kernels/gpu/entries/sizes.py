@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.errors import KernelError
 from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD
 from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group
 from compiler.kernels.sizes import is_number
 from compiler.kernels.template import KernelSource
-from compiler.tensors.extents import Extent, Monomial, terms_of
+from compiler.tensors.extents import Extent, Monomial, NotForAllSizes, terms_of
 from compiler.tensors.symbols import Symbol
 
 MOST_RUNTIME_SIZES = 16
@@ -38,7 +37,7 @@ def runtime_constant(name: str, extent: Extent, group: Group) -> list[str]:
 
 def _term(monomial: Monomial, factor: int, numbers: Mapping[str, str]) -> str:
     if not all(isinstance(atom, Symbol) for atom in monomial):
-        raise KernelError("no symbolic kernel: a template multiplies and adds sizes alone")
+        raise NotForAllSizes("no symbolic kernel: a template multiplies and adds sizes alone")
     return " * ".join([str(factor), *(numbers[str(atom)] for atom in monomial)])
 
 
@@ -46,7 +45,9 @@ def with_runtime_sizes(kernel: KernelSource, group: Group) -> KernelSource:
     """The kernel of a template, whose text has `runtime_size(i)` for the group's symbol `i`."""
     count, number = len(group.symbols), group.inputs
     if count > MOST_RUNTIME_SIZES:
-        raise KernelError(f"no symbolic kernel: {count} sizes, a template has {MOST_RUNTIME_SIZES}")
+        raise NotForAllSizes(
+            f"no symbolic kernel: {count} sizes, a template has {MOST_RUNTIME_SIZES}"
+        )
 
     text = KERNEL_HEAD.sub(
         rf'extern "C" __global__ \1\2(\3, const int64_t* __restrict__ sizes) {{'

@@ -9,10 +9,10 @@ from typing import Any
 import numpy
 from tvm import tirx
 
-from compiler.errors import KernelError
 from compiler.kernels.ops.common import cast
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import expression, extent_constant, is_number
+from compiler.tensors.extents import NotForAllSizes
 
 PlacesAndWeights = tuple[numpy.ndarray, numpy.ndarray]
 """Source positions and weights, [output size, taps] each."""
@@ -147,7 +147,7 @@ class ComputedTaps:
             case "half_pixel":
                 return by_halves
             case _:
-                raise KernelError(f"no symbolic kernel: coordinates by {self.coordinates}")
+                raise NotForAllSizes(f"no symbolic kernel: coordinates by {self.coordinates}")
 
     def _rounded(self, at: Any) -> Any:
         if self.rounding in ("floor", "ceil"):

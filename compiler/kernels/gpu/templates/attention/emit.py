@@ -10,7 +10,6 @@ from typing import Any
 from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
-from compiler.errors import KernelError
 from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.entries.sizes import runtime_constant, size_text, with_runtime_sizes
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
@@ -48,7 +47,7 @@ from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.arithmetic import ceil_div
-from compiler.tensors.extents import Extent
+from compiler.tensors.extents import Extent, NotForAllSizes
 from compiler.tensors.strides import StridedWindow
 
 
@@ -126,7 +125,7 @@ class Emitter:
         scores = operators[attention.softmax].operand(0)
         context = score_context(self.group, attention)
         if context.symbols != self.group.symbols:
-            raise KernelError("no symbolic kernel: scores have other sizes than their attention")
+            raise NotForAllSizes("no symbolic kernel: scores have other sizes than their attention")
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
         batch = scores_at(self.group, attention, z // self.problem.slices)

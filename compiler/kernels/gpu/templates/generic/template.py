@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from math import ceil
 
-from compiler.errors import KernelError
 from compiler.kernels.gpu.generic import element_threads, items_of, schedule_gpu
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.source import cuda_text
@@ -16,6 +15,7 @@ from compiler.kernels.tir.sized_launches import SizesOperand
 from compiler.net.operators import KINDS, Kind
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.extents import NotForAllSizes
 
 REGISTERS = 32
 """Registers of a thread, about."""
@@ -29,12 +29,14 @@ class Generic(OneWay[None, GpuTarget], Outlines):
     def match(self, group: Group, target: GpuTarget) -> Sequence[None]:
         """One problem: the group itself.
 
-        Raises KernelError for a contraction with symbols: loops of threads would take too long.
+        Raises NotForAllSizes for a contraction with symbols: loops of threads would take too long.
         """
         if group.symbols:
             for op in group.operators:
                 if KINDS.get(op.type) is Kind.CONTRACTION:
-                    raise KernelError(f"no symbolic kernel: {op.label} has other sizes than rows")
+                    raise NotForAllSizes(
+                        f"no symbolic kernel: {op.label} has other sizes than rows"
+                    )
         return [None]
 
     def estimate_ns(self, problem: None, config: None, target: GpuTarget) -> float:
