@@ -16,7 +16,9 @@ from compiler.kernels.tir.launches import LaunchFunction
 from compiler.kernels.tir.memory import Access, Accesses
 from compiler.kernels.tir.terms.integers import leaves
 from compiler.schedule.kernels import Footprint, Launch
+from compiler.tensors.extents import NotForAllSizes
 from compiler.tensors.inequalities import least
+from compiler.tensors.substitution import is_symbolic
 from compiler.tensors.symbols import Symbol
 
 REPORT_IT = "report this as a bug of its schedule"
@@ -120,13 +122,20 @@ def _footprint(
 
 
 def _check_views(function: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
-    """Raise KernelError if a function takes a buffer for larger than what it is launched on."""
+    """Raise KernelError if a function takes a buffer for larger than what it is launched on.
+
+    Raises NotForAllSizes where no proof says that it is not.
+    """
     for position, (number, used) in enumerate(zip(launch.args, function.views, strict=True)):
-        if least(buffers.nbytes[number] - used) < 0:
-            raise KernelError(
+        rest = buffers.nbytes[number] - used
+        if least(rest) < 0:
+            text = (
                 f"the kernel {launch.symbol} takes its argument {position} for {used} bytes, but"
-                f" buffer {number} has {buffers.nbytes[number]}: {REPORT_IT}"
+                f" buffer {number} has {buffers.nbytes[number]}"
             )
+            if is_symbolic(rest):
+                raise NotForAllSizes(f"{text}, which nothing proves to be as large")
+            raise KernelError(f"{text}: {REPORT_IT}")
 
 
 def _check_blocks(function: Accesses, launch: Launch) -> None:
