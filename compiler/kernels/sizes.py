@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
+from tvm_ffi import register_error
 
 from compiler.kernels.group import Group, takes_symbols
 from compiler.tensors.arithmetic import maximum, minimum
@@ -294,6 +295,11 @@ def hinted(group: Group) -> Group:
 def sized(group: Group) -> Group:
     """A group whose shapes and attributes have sizes where they have expressions."""
     return group.mapped(as_size)
+
+
+# A rewriting of TVM's raises what a function of ours raised in it as the class of this name.
+register_error(NotForAllSizes.__name__, NotForAllSizes)
+register_error(Undecided.__name__, Undecided)
 
 
 @contextmanager
