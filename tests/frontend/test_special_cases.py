@@ -5,9 +5,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
 import compiler
+from compiler.errors import ModelError
 from tests.frontend.checks import parse
 
 TARGETS = ("cpu", "emu")
@@ -168,3 +170,12 @@ def test_padding_no_axes_changes_nothing():
     }"""
     x = np.ones((2, 3), "f4")
     np.testing.assert_array_equal(compiler.compile(parse(text)).run({"x": x})["y"], x)
+
+
+def test_an_attention_has_no_scale_without_a_root():
+    """By the text Q and K are multiplied by it: of a negative one every result would be NaN."""
+    head = "float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 2, 5, 4] v"
+    text = f"g ({head}) => (float[1, 2, 3, 4] y) {{ y = Attention<scale = -1.0>(q, k, v) }}"
+    model = parse_model(f'<ir_version: 11, opset_import: ["": 23]> {text}')
+    with pytest.raises(ModelError, match="its scale is -1.0, of which Q and K"):
+        compiler.compile(model)

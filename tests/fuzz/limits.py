@@ -25,7 +25,7 @@ LIMITS = {
     "SafeIntOnOverflow": "adaptive RoiAlign of a region that ends before it begins",
     r"IsPrimitiveDataType<T>": "Resize of bytes by cubics",
     "narrowing_error": "integers of Resize's antialiasing near the limits of their type",
-    r"scale_ > 0 \|\| std::isnan": "Attention takes positive scales; any is a factor by the text",
+    r"scale_ > 0 \|\| std::isnan": "Attention whose scale is 0, which gives means",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

@@ -13,6 +13,13 @@ from compiler.net.spec import ShapeMismatch, check_size
 from compiler.tensors.substitution import holds_extents
 
 
+def _attention(node: ModelNode) -> None:
+    """By the ONNX text Q and K are both multiplied by the root of the scale, against overflow."""
+    scale = node["scale"]
+    if scale is not None and scale < 0:
+        raise Mismatch(f"its scale is {scale}, of which Q and K are multiplied by the root")
+
+
 def _mod(node: ModelNode) -> None:
     """Floats have no floored remainder before opset 28."""
     value = node.inputs[0]
@@ -140,6 +147,7 @@ OTHERS: dict[str, Check] = {
     "TensorScatter": _tensor_scatter,
     "BatchNormalization": _batch_normalization,
     "ConvTranspose": _conv_transpose,
+    "Attention": _attention,
     "EyeLike": _eye_like,
     "GroupNormalization": _group_normalization,
     "Hardmax": _hardmax,
