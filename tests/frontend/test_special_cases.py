@@ -177,5 +177,5 @@ def test_an_attention_has_no_scale_without_a_root():
     head = "float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 2, 5, 4] v"
     text = f"g ({head}) => (float[1, 2, 3, 4] y) {{ y = Attention<scale = -1.0>(q, k, v) }}"
     model = parse_model(f'<ir_version: 11, opset_import: ["": 23]> {text}')
-    with pytest.raises(ModelError, match="its scale is -1.0, of which Q and K"):
+    with pytest.raises(ModelError, match=r"its scale is -1\.0, of which Q and K"):
         compiler.compile(model)
