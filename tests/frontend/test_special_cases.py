@@ -9,7 +9,7 @@ from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
 import compiler
-from compiler.errors import ModelError
+from compiler.errors import ModelError, ShapeError
 from tests.frontend.checks import parse
 
 TARGETS = ("cpu", "emu")
@@ -178,4 +178,12 @@ def test_an_attention_has_no_scale_without_a_root():
     text = f"g ({head}) => (float[1, 2, 3, 4] y) {{ y = Attention<scale = -1.0>(q, k, v) }}"
     model = parse_model(f'<ir_version: 11, opset_import: ["": 23]> {text}')
     with pytest.raises(ModelError, match=r"its scale is -1\.0, of which Q and K"):
+        compiler.compile(model)
+
+
+def test_an_attention_has_operands_of_one_rank():
+    head = "float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 5, 8] v"
+    text = f"g ({head}) => (float[1, 2, 3, 4] y) {{ y = Attention(q, k, v) }}"
+    model = parse_model(f'<ir_version: 11, opset_import: ["": 23]> {text}')
+    with pytest.raises(ShapeError, match=r"its Q, K and V have \[4, 4, 3\] axes"):
         compiler.compile(model)

@@ -14,7 +14,13 @@ from compiler.tensors.substitution import holds_extents
 
 
 def _attention(node: ModelNode) -> None:
-    """By the ONNX text Q and K are both multiplied by the root of the scale, against overflow."""
+    """By the ONNX text Q and K are both multiplied by the root of the scale, against overflow.
+
+    Q, K and V all have heads as an axis, or none of them has.
+    """
+    ranks = [len(node.shape(index)) for index in range(3)]
+    if len({*ranks}) > 1:
+        raise ShapeMismatch(f"its Q, K and V have {listed(ranks)} axes, not one number of them")
     scale = node["scale"]
     if scale is not None and scale < 0:
         raise Mismatch(f"its scale is {scale}, of which Q and K are multiplied by the root")
