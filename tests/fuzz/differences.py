@@ -79,8 +79,8 @@ DIFFERENCES = [
         lambda call: [np.zeros((0, int(call.inputs[0] != 0)), np.int64)],
     ),
     Difference(
-        "ReduceMax ReduceMin ArgMax ArgMin TopK MaxPool GlobalMaxPool Softmax LogSoftmax Hardmax"
-        " Clip ThresholdedRelu Sign DynamicQuantizeLinear",
+        "ReduceMax ReduceMin ArgMax ArgMin TopK MaxPool GlobalMaxPool MaxRoiPool Softmax LogSoftmax"
+        " Hardmax Clip ThresholdedRelu Sign DynamicQuantizeLinear",
         "an element is NaN",
         lambda call: call.has_nan(),
         "passes over NaN, or not, depending on its place and on the vector instructions used",
