@@ -22,6 +22,7 @@ from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.canonical import complete_attributes
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
 from compiler.tensors.extents import Expression, Extent, extent_of, symbols_of, value_at
@@ -214,20 +215,16 @@ class Group:
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 
-_NUMBERS_ONLY = ("ConvInteger", "Einsum", "MatMulInteger", "MatMulNBits")
-
-
 def takes_symbols(operator: str, gpu: bool) -> bool:
     """Whether kernels of an operator, on a CPU or a GPU, may have extents that depend on symbols.
 
-    Kernels that are written by hand have numbers, and so have those of Einsum, and of MatMuls and
-    convolutions of bytes, which would be many times slower by the generic schedule. Of contractions
-    two have a template on GPUs.
+    Kernels that are written by hand have numbers, and so have those of Einsum and of contractions
+    of bytes, which the generic schedule would make many times slower. On GPUs two have templates.
     """
-    if gpu:
-        by_hand = KINDS.get(operator) in (Kind.CONTRACTION, Kind.OPAQUE)
-        return operator in ("MatMul", "Gemm") or not by_hand
-    return KINDS.get(operator) is not Kind.OPAQUE and operator not in _NUMBERS_ONLY
+    kind = KINDS.get(operator)
+    if kind is Kind.CONTRACTION:
+        return operator in (("MatMul", "Gemm") if gpu else FLOAT_CONTRACTIONS)
+    return kind is not Kind.OPAQUE
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

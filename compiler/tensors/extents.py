@@ -313,7 +313,8 @@ def _expression(terms: Mapping[Monomial, int]) -> Extent:
     present = {monomial: factor for monomial, factor in terms.items() if factor}
     if not present.keys() - {()}:
         return present.get((), 0)
-    if _weight((expression := Expression(frozenset(present.items())),)) > MOST_ATOMS:
+    expression = Expression(frozenset(present.items()))
+    if _weight((expression,)) > MOST_ATOMS:
         raise Undecided(f"a size is computed from others in more than {MOST_ATOMS} steps")
     return expression
 

@@ -34,7 +34,6 @@ TABLES = {
     "graph/windows.py": (1, "what attention's kernels read through"),
     "kernels/gpu/templates/attention/rounding.py": (1, "one pattern: after a Clip to integers"),
     "kernels/gpu/templates/recurrence/template.py": (1, "CUDA's expression of each"),
-    "kernels/group.py": (1, "contractions whose kernels have numbers"),
     "kernels/ops/elementwise.py": (2, "TVM's expression of each"),
     "kernels/ops/pooling.py": (1, "TVM's expression of each"),
     "kernels/ops/reduction.py": (1, "TVM's expression of each"),
