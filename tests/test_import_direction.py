@@ -38,6 +38,7 @@ DEFERRED = {
     "autotune/substitution/costs.py": "speed: TVM, only where a graph has an attention",
     "autotune/substitution/kernels.py": "speed: TVM, only where the cache has not the kernel",
     "driver/build.py": "speed: TVM, only where a GPU's kernels are dumped",
+    "frontend/interpreter/suppression.py": "speed: llvmlite, only where boxes are suppressed",
     "interfaces/torch/entry.py": "PyTorch is an extra",
     "kernels/building/module.py": "speed: TVM, only where the cache has not the kernel",
     "kernels/building/workers.py": "speed: TVM, only in workers",

@@ -1,7 +1,5 @@
 """Non-maximum suppression against onnxruntime."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -45,20 +43,44 @@ def test_many_boxes_are_compared_in_blocks(limit: int, side: float):
     check(compiled(text), model_of(text), inputs)
 
 
-def test_only_boxes_above_the_threshold_are_sorted(monkeypatch: pytest.MonkeyPatch):
-    generator = np.random.default_rng(3)
-    corners = generator.random((1, 500, 2), np.float32)
-    boxes = np.concatenate([corners, corners + np.float32(0.1)], 2)
-    scores = generator.random((1, 3, 500), np.float32)
-    sizes: list[int] = []
-    argsort = np.argsort
+def chosen_one_by_one(boxes: np.ndarray, scores: np.ndarray, most: int, widest: float) -> list[int]:
+    """The definition: each box, from the best on, that overlaps none of those before too much."""
+    corners = np.concatenate(
+        [np.minimum(*np.split(boxes, 2, 1)), np.maximum(*np.split(boxes, 2, 1))], 1
+    )
+    chosen: list[int] = []
+    for box in np.argsort(-scores, kind="stable"):
+        if len(chosen) >= most:
+            break
+        others = corners[chosen]
+        sides = np.minimum(corners[box, 2:], others[:, 2:]) - np.maximum(
+            corners[box, :2], others[:, :2]
+        )
+        shared = np.maximum(sides, 0).prod(1)
+        areas = [(each[..., 2:] - each[..., :2]).prod(-1) for each in (corners[box], others)]
+        if not (shared > np.float32(widest) * (areas[0] + areas[1] - shared)).any():
+            chosen.append(int(box))
+    return chosen
 
-    def counted(array: np.ndarray, **options: Any) -> np.ndarray:
-        sizes.append(array.size)
-        return argsort(array, **options)
 
-    monkeypatch.setattr(np, "argsort", counted)
-    limits = (np.array(limit) for limit in (20, np.float32(0.5), np.float32(0.9)))
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 200])
+def test_equal_scores_and_scores_of_no_number_keep_the_order_of_boxes(count: int):
+    generator = np.random.default_rng(count)
+    # Sides of 1/8 make intersections and unions exact, so that no share is rounded at the bound.
+    boxes = (generator.integers(0, 16, (1, count, 4)) / 8).astype("f4")
+    scores = generator.choice(np.array([0, -0.0, 0.5, 1, np.inf, np.nan], "f4"), (1, 2, count))
+    limits = (np.array(50), np.array(0.25, "f4"))
     (chosen,) = non_maximum_suppression(boxes, scores, *limits)
-    assert sizes == [int((row > np.float32(0.9)).sum()) for row in scores[0]]
-    assert (scores[tuple(chosen[:, :2].T)][np.arange(len(chosen)), chosen[:, 2]] > 0.9).all()
+    expected = [
+        (0, label, box)
+        for label, row in enumerate(scores[0])
+        for box in chosen_one_by_one(boxes[0], row, 50, 0.25)
+    ]
+    assert chosen.tolist() == [list(each) for each in expected]
+
+
+def test_a_box_without_a_place_overlaps_none():
+    boxes = np.array([[[0, 0, 1, 1], [0, 0, np.nan, 1], [0, 0, 1, 1]]], "f4")
+    scores = np.array([[[0.9, 0.8, 0.7]]], "f4")
+    (chosen,) = non_maximum_suppression(boxes, scores, np.array(3), np.array(0.5, "f4"))
+    assert chosen[:, 2].tolist() == [0, 1]

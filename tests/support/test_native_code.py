@@ -13,6 +13,7 @@ from compiler.support.native_code import native_function, portable, source_diges
 ROOT = Path(__file__).parents[2] / "compiler"
 NAMES = (
     "backends/cpu/executor",
+    "frontend/interpreter/suppression",
     "program/classical/pairs",
     "program/classical/trees",
     "scheduling/inner_loops",

@@ -1,9 +1,17 @@
-"""Non-maximum suppression of boxes in numpy, one class of one image at a time."""
+"""Non-maximum suppression of boxes, one class of one image at a time."""
+
+import ctypes
+from pathlib import Path
 
 import numpy as np
 
-BLOCK, COMPARED = 64, 1024
-"""The boxes that are compared with others at a time, and those others, so that caches hold them."""
+SUPPRESSION = Path(__file__).with_name("suppression.ll")
+
+_POINTER, _INTEGER = ctypes.c_void_p, ctypes.c_int64
+_SIGNATURE = (
+    *(_POINTER, _POINTER, _INTEGER, _INTEGER, _INTEGER, ctypes.c_float),
+    *(_POINTER, _POINTER, _POINTER, _POINTER, _POINTER),
+)
 
 
 def non_maximum_suppression(
@@ -20,16 +28,25 @@ def non_maximum_suppression(
     `boxes` are [batch, boxes, 4], `scores` [batch, classes, boxes]; `limit` bounds the boxes of a
     class (0 if left out), `overlap` their intersection over union, `threshold` their scores.
     """
-    most = _scalar(limit, 0)
-    widest = _scalar(overlap, 0.0)
-    found: list[tuple[int, int, int]] = []
-    for batch, rows in enumerate(boxes.astype(np.float32, copy=False)):
-        sides = np.ascontiguousarray(_corners(rows, center_point_box).T)
-        for label, row in enumerate(scores[batch]):
-            order = _candidates(row, None if threshold is None else _scalar(threshold, 0.0))
-            kept = _kept(sides, order, int(most), float(widest))
-            found += [(batch, label, int(box)) for box in kept]
-    return (np.array(found, np.int64).reshape(-1, 3),)
+    # LLVM is loaded for models with boxes only.
+    from compiler.support.native_code import native_function
+
+    suppress = native_function(SUPPRESSION, "suppress", None, *_SIGNATURE)
+    classes, count = scores.shape[1:]
+    most = max(0, min(int(_scalar(limit, 0)), count))
+    heap, kept = np.empty(count, np.int32), np.empty((5, most), np.float32)
+    chosen, taken = np.empty((classes, most), np.int64), np.empty(classes, np.int64)
+    least = None if threshold is None else np.array([_scalar(threshold, 0.0)], np.float32)
+    scratch = [None if a is None else a.ctypes.data for a in (least, heap, kept, chosen, taken)]
+    sizes = (classes, count, most, _scalar(overlap, 0.0))
+    rows = [np.empty((0, 3), np.int64)]
+    for batch, (sides, image) in enumerate(zip(boxes, scores, strict=True)):
+        corners = _corners(sides.astype(np.float32, copy=False), center_point_box)
+        image = np.ascontiguousarray(image, np.float32)
+        suppress(corners.ctypes.data, image.ctypes.data, *sizes, *scratch)
+        labels, places = np.nonzero(np.arange(most) < taken[:, None])
+        rows.append(np.stack([np.full_like(labels, batch), labels, chosen[labels, places]], 1))
+    return (np.concatenate(rows),)
 
 
 def _scalar(array: np.ndarray | None, default: float) -> float:
@@ -37,56 +54,9 @@ def _scalar(array: np.ndarray | None, default: float) -> float:
 
 
 def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:
-    """Boxes as rows of smaller and larger coordinates: float32[boxes, 4]."""
+    """Boxes as rows of smaller and larger coordinates: contiguous float32[boxes, 4]."""
     if centred:
         middle, half = boxes[:, :2], boxes[:, 2:] / np.float32(2)
         return np.concatenate([middle - half, middle + half], 1)
     first, second = boxes[:, :2], boxes[:, 2:]
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
-
-
-def _candidates(scores: np.ndarray, threshold: float | None) -> np.ndarray:
-    """The boxes with scores above the threshold, the best first, equal ones in their order."""
-    if threshold is None:
-        return np.argsort(-scores, kind="stable")
-    above = np.flatnonzero(scores > np.float32(threshold))
-    return above[np.argsort(-scores[above], kind="stable")]
-
-
-def _kept(sides: np.ndarray, order: np.ndarray, most: int, widest: float) -> list[int]:
-    """The boxes, best first, that overlap no better one by more than the bound.
-
-    A block of boxes is compared with those that are kept before, then its boxes with each other.
-    `sides` are the smaller and the larger coordinates of all boxes: float32[4, boxes].
-    """
-    sizes = (sides[2] - sides[0]) * (sides[3] - sides[1])
-    kept: list[int] = []
-    for first in range(0, order.size, BLOCK):
-        if len(kept) >= most:
-            break
-        block = order[first : first + BLOCK]
-        for start in range(0, len(kept), COMPARED):
-            better = np.array(kept[start : start + COMPARED])
-            block = block[~_overlapping(sides, sizes, block, better, widest).any(1)]
-        overlaps = _overlapping(sides, sizes, block, block, widest)
-        free = np.ones(block.size, bool)
-        for place, box in enumerate(block.tolist()):
-            if free[place]:
-                kept.append(box)
-                free &= ~overlaps[place]
-    return kept[: max(most, 0)]
-
-
-def _overlapping(
-    sides: np.ndarray, sizes: np.ndarray, ones: np.ndarray, others: np.ndarray, widest: float
-) -> np.ndarray:
-    """Whether each of some boxes overlaps each of others by more than the bound."""
-    shared = np.ones((ones.size, others.size), np.float32)
-    for low, high in ((0, 2), (1, 3)):
-        length = np.minimum(sides[high, ones, None], sides[high, others])
-        length -= np.maximum(sides[low, ones, None], sides[low, others])
-        shared *= np.maximum(length, np.float32(0), out=length)
-    union = sizes[ones, None] + sizes[others] - shared
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(shared > 0, shared / union, np.float32(0))
-    return ~(share <= np.float32(widest))
