@@ -1,7 +1,7 @@
 """Describes a saved module: target, kernels, streams, memory, and the recorded choice."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from textwrap import wrap
 from typing import cast
@@ -17,8 +17,17 @@ from compiler.schedule.choices import (
 )
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
-from compiler.scheduling.prediction import Prediction, gap, prediction
+from compiler.scheduling.prediction import gap, prediction
 from compiler.support.words import counted
+from compiler.target.devices import DeviceModel
+from compiler.tools.roof import (
+    KernelTime,
+    best_run,
+    far_from_roof,
+    kernel_times,
+    roof_of,
+    task_times,
+)
 from compiler.verify.footprints import containment_lines
 
 MOST_COSTLY = 10
@@ -30,18 +39,19 @@ MOST_POLICIES = 8
 
 def report(module: Module) -> str:
     """The report as text."""
-    predicted = prediction(module)
+    predicted, run = prediction(module), best_run(module)
+    times = task_times(predicted, run)
     first, *rest = containment_lines(module.kernels.values())
     tasks, busy = Counter[int](), Counter[int]()
-    for task, work in zip(module.schedule.tasks, predicted.works, strict=True):
+    for task, time in zip(module.schedule.tasks, times, strict=True):
         tasks[task.stream] += 1
-        busy[task.stream] += round(work.time)
+        busy[task.stream] += round(time)
     waits = sum(len(task.after) for task in module.schedule.tasks)
-    span = predicted.timeline.makespan
-    lines = [
-        f"streams  {len(tasks)} with {counted(waits, 'wait')}, predicted run {span / 1e3:.1f} us"
-    ]
-    lines.append(f"         {gap(module, predicted)}")
+    ran = predicted.timeline.makespan if run.times is None else max(t.end for t in run.times)
+    how = "predicted" if run.times is None else "measured"
+    lines = [f"streams  {len(tasks)} with {counted(waits, 'wait')}, {how} run {ran / 1e3:.1f} us"]
+    if run.times is None:
+        lines.append(f"         {gap(module, predicted)}")
     for stream in sorted(tasks):
         launched = counted(tasks[stream], "task")
         lines.append(f"         stream {stream}: {launched}, {busy[stream] / 1e3:.1f} us")
@@ -53,9 +63,9 @@ def report(module: Module) -> str:
     parts = [f"{name} {size:,} B" for name, size in sizes.items()]
     sections = [
         _head(module),
-        _kernels(module, predicted),
+        _kernels(kernel_times(module, predicted, run), run.note),
         [f"access   {first}", *(f"         {line}" for line in rest)],
-        _path(module, predicted),
+        _path(module, times, roof_of(module, predicted, run)),
         lines,
         [f"memory   {', '.join(parts)}, code {code:,} B"],
         _choice(module),
@@ -78,28 +88,26 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _kernels(module: Module, predicted: Prediction) -> list[str]:
-    tasks, total = Counter[str](), Counter[str]()
-    for task, work in zip(module.schedule.tasks, predicted.works, strict=True):
-        tasks[task.kernel] += 1
-        total[task.kernel] += round(work.time)
-    measured = len(predicted.measured & tasks.keys())
+def _kernels(rows: Sequence[KernelTime], note: str) -> list[str]:
+    """The most costly kernels against the least time of their work, and those far above it."""
+    tasks, measured = sum(row.tasks for row in rows), sum(row.measured for row in rows)
     lines = [
-        f"kernels  {counted(len(tasks), 'kernel')} in {counted(tasks.total(), 'task')}, times of"
-        f" {measured} measured"
+        f"kernels  {counted(len(rows), 'kernel')} in {counted(tasks, 'task')}, times of"
+        f" {measured} measured ({note})",
+        f"         {'all us':>9} {'tasks':>5} {'us each':>9} {'least':>9}  most costly kernels",
     ]
-    lines.append(f"         {'all us':>9} {'tasks':>5} {'us each':>9}  most costly kernels")
-    for name, cost in total.most_common(MOST_COSTLY):
-        how = "" if name in predicted.measured else " (estimated)"
-        each = cost / tasks[name]
-        lines.append(f"         {cost / 1e3:9.1f} {tasks[name]:5} {each / 1e3:9.2f}  {name}{how}")
-    return lines
+    for row in rows[:MOST_COSTLY]:
+        how = "" if row.measured else " (estimated)"
+        figures = f"{row.time / 1e3:9.1f} {row.tasks:5} {row.time / row.tasks / 1e3:9.2f}"
+        least = row.least / row.tasks / 1e3
+        lines.append(f"         {figures} {least:9.2f}  {row.name}{how}")
+    first, *rest = far_from_roof(rows, MOST_COSTLY)
+    return [*lines, f"roof     {first}", *(f"         {line}" for line in rest)]
 
 
-def _path(module: Module, predicted: Prediction) -> list[str]:
-    tasks = module.schedule.tasks
-    names, times = [task.kernel for task in tasks], [work.time for work in predicted.works]
-    steps = path_steps(names, times, needs(module.schedule), module.kernels, predicted.device)
+def _path(module: Module, times: Sequence[float], roof: DeviceModel) -> list[str]:
+    names = [task.kernel for task in module.schedule.tasks]
+    steps = path_steps(names, times, needs(module.schedule), module.kernels, roof)
     first, *rest = table(steps, MOST_COSTLY)
     return [f"path     {first}", *(f"         {line}" for line in rest)]
 

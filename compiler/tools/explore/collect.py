@@ -39,6 +39,7 @@ from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.sources import LISTED, kernel_sources
 from compiler.tools.inputs import random_inputs
 from compiler.tools.measured import MeasuredRun, measured_run
+from compiler.tools.roof import roof_of
 
 
 @dataclass
@@ -152,10 +153,10 @@ def module_fact(
     """Everything of a module; what only its compilation knows is given."""
     predicted = prediction(module)
     run = measured_run(module, random_inputs(module, 0))
+    roof = roof_of(module, predicted, run)
     on_cpu = parse_target(module.target).backend == "cpu"
     schedule, edges = module.schedule, needs(module.schedule)
     early = module.choice is not None and module.choice.schedule.pdl
-    # The roofs of the device model; those of the CPU's are one core's.
     gpu = parse_target(module.target).is_gpu
     return ModuleFact(
         name=schedule.name,
@@ -166,9 +167,9 @@ def module_fact(
         measured=run.note,
         device=DeviceFact(
             name=parse_target(module.target).architecture if gpu else "one CPU core",
-            flops=predicted.device.flops,
-            tensor_flops=TENSOR_FACTOR * predicted.device.flops if gpu else 0.0,
-            bandwidth=predicted.device.bandwidth,
+            flops=roof.flops,
+            tensor_flops=TENSOR_FACTOR * roof.flops if gpu else 0.0,
+            bandwidth=roof.bandwidth,
             sms=predicted.device.sms if gpu else 1,
         ),
         streams=schedule.streams,
@@ -176,7 +177,7 @@ def module_fact(
         helps=[HelpFact(one.task, one.thread, one.start, one.end) for one in run.help],
         options=option_facts(module),
         tasks=task_facts(schedule, predicted, run, edges, on_cpu),
-        kernels=kernel_facts(module, predicted, configs or {}, groups or {}),
+        kernels=kernel_facts(module, predicted, roof, configs or {}, groups or {}),
         operators=list(operators),
         layout=drawn(len(schedule.tasks), edges),
         memory=memory_fact(schedule, predicted.timeline),
@@ -238,6 +239,7 @@ def _view(view: View, schedule: Schedule) -> ViewFact:
 def kernel_facts(
     module: Module,
     predicted: Prediction,
+    roof: DeviceModel,
     configs: Mapping[str, KernelConfig],
     groups: Mapping[str, Group],
 ) -> list[KernelFact]:
@@ -253,7 +255,8 @@ def kernel_facts(
             kernels[name],
             count,
             times[name],
-            predicted,
+            name in predicted.measured,
+            roof,
             configs.get(name, NOT_RECORDED),
             target.is_gpu,
         )
@@ -278,7 +281,8 @@ def _kernel(
     kernel: KernelSpec,
     tasks: int,
     time: float,
-    predicted: Prediction,
+    measured: bool,
+    roof: DeviceModel,
     config: KernelConfig,
     gpu: bool,
 ) -> KernelFact:
@@ -288,17 +292,17 @@ def _kernel(
         language=kernel.language,
         tasks=tasks,
         time=time,
-        floor=floor_time(kernel, predicted.device),
-        measured=kernel.name in predicted.measured,
+        floor=floor_time(kernel, roof),
+        measured=measured,
         flops=kernel.flops,
         traffic=kernel.traffic_bytes,
-        flops_peak=predicted.device.flops * (TENSOR_FACTOR if staged else 1.0),
+        flops_peak=roof.flops * (TENSOR_FACTOR if staged else 1.0),
         code=len(kernel.code),
         reads=tuple(map(str, kernel.reads)),
         writes=tuple(map(str, kernel.writes)),
         packings=kernel.packings,
         workspaces=kernel.workspaces,
-        launches=[launch_fact(launch, predicted.device) for launch in kernel.launches],
+        launches=[launch_fact(launch, roof) for launch in kernel.launches],
         template=config.template,
         provenance=config.provenance,
         config=config.config,

@@ -232,7 +232,10 @@ class LayoutFact:
 
 @dataclass(frozen=True)
 class DeviceFact:
-    """The roofs of the device model: FLOPs and bytes in a ns; `tensor_flops` are tensor cores'."""
+    """The roofs: FLOPs and bytes in a ns; `tensor_flops` are tensor cores'.
+
+    They are the device model's; where a CPU ran the module, those measured of one of its cores.
+    """
 
     name: str
     flops: float

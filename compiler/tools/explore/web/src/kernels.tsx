@@ -10,6 +10,9 @@ import { useShared } from "./state";
 
 const MOST_ROWS = 200;
 
+/** Times the least that a kernel can take, from which on it counts as far from the roof. */
+const FAR = 3;
+
 interface Column {
   name: string;
   number: boolean;
@@ -27,6 +30,9 @@ export function KernelsView() {
   const each = (kernel: Kernel) => time_of(kernel) / Math.max(1, kernel.tasks);
   /** An amount in a nanosecond; 0 for a kernel of a body, which has no time of its own. */
   const per_ns = (amount: number, kernel: Kernel) => (each(kernel) > 0 ? amount / each(kernel) : 0);
+  /** The time over the least that the kernel's FLOPs and bytes need. */
+  const over = (kernel: Kernel) => (kernel.floor > 0 ? each(kernel) / kernel.floor : 0);
+  const far = module.kernels.filter((kernel) => over(kernel) > FAR);
   const total = module.kernels.reduce((sum, kernel) => sum + time_of(kernel), 0) || 1;
   const [order, setOrder] = useState<{ column: number; down: boolean }>({ column: 3, down: true });
   const [chosen, setChosen] = useState<string | null>(task === null ? null : module.tasks[task].kernel);
@@ -39,6 +45,7 @@ export function KernelsView() {
     { name: "share", number: true, value: time_of, text: (k) => percent(time_of(k) / total) },
     { name: "each, µs", number: true, value: each, text: (k) => micros(each(k)) },
     { name: "least, µs", number: true, value: (k) => k.floor, text: (k) => micros(k.floor) },
+    { name: "of least", number: true, value: over, text: (k) => (over(k) > 0 ? `${over(k).toFixed(1)}×` : "–") },
     { name: "GFLOP/s", number: true, value: (k) => per_ns(k.flops, k), text: (k) => figure(per_ns(k.flops, k)) },
     { name: "GB/s", number: true, value: (k) => per_ns(k.traffic, k), text: (k) => figure(per_ns(k.traffic, k)) },
     { name: "times", number: false, value: (k) => String(k.measured), text: (k) => (ranHere(module) ? "in\u00a0the\u00a0run" : k.measured ? "measured" : "estimated") },
@@ -59,6 +66,10 @@ export function KernelsView() {
       <div class="two">
         <div>
           <Roofline chosen={chosen} onChoose={setChosen} />
+          <p class="note">
+            {count(far.length)} of {count(module.kernels.length)} kernels, {percent(far.reduce((sum, k) => sum + time_of(k), 0) / total)} of the time,
+            take more than {FAR} times what their FLOPs and bytes need.
+          </p>
           <div class="scroll">
             <table class="rows">
               <thead>
