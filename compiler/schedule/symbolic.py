@@ -45,10 +45,20 @@ class SymbolicSchedule:
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """The symbols whose sizes a run gives, by name."""
-        views = (view for task in self.schedule.tasks for view in (*task.reads, *task.writes))
+        tasks = self.schedule.tasks
+        views = (view for task in tasks for view in (*task.reads, *task.writes))
         shapes = {own.shape for own in (*self.schedule.allocations, *views)}
         symbols = {own for shape in shapes for extent in shape for own in symbols_of(extent)}
-        return {symbol.name: symbol for symbol in sorted(symbols, key=str)}
+        # Of an input that nothing reads only kernels know the size, under names of their own.
+        named = {
+            name: replace(symbol, name=name)
+            for task in tasks
+            if task.kernel in self.kernels
+            for name, symbol in zip(
+                self.sizes_of(task), self.kernels[task.kernel].symbols, strict=False
+            )
+        }
+        return named | {symbol.name: symbol for symbol in sorted(symbols, key=str)}
 
     @cached_property
     def bound(self) -> tuple[Schedule, Mapping[str, KernelSpec]]:
@@ -71,9 +81,10 @@ class SymbolicSchedule:
 
     def sizes_of(self, task: Task) -> tuple[str, ...]:
         """The symbols whose sizes a task's kernel reads, in the order of the kernel's."""
-        if not self.kernels[task.kernel].symbols:
+        if not self.kernels[task.kernel].symbols or not task.reads:
             return ()
-        return self.extents[self.schedule.allocations[task.reads[-1].allocation].name]
+        last = self.schedule.allocations[task.reads[-1].allocation]
+        return self.extents.get(last.name, ()) if last.kind == "weight" else ()
 
     def at(self, sizes: Mapping[str, int]) -> "Instance":
         """The schedule for these sizes, by symbol; raises KeyError for one that is missing."""

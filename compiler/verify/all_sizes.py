@@ -95,10 +95,8 @@ def _check_sizes_read(own: SymbolicSchedule, task: Task) -> None:
     kernel = own.kernels.get(task.kernel)
     if kernel is None or not kernel.symbols:
         return
-    last = own.schedule.allocations[task.reads[-1].allocation] if task.reads else None
-    names = () if last is None or last.kind != "weight" else own.extents.get(last.name, ())
-    unknown = [name for name in names if name not in own.symbols]
-    if len(names) != len(kernel.symbols) or unknown:
+    names = own.sizes_of(task)
+    if len(names) != len(kernel.symbols):
         raise ScheduleError(
             f"the kernel '{kernel.name}' reads the sizes of {len(kernel.symbols)} symbols, a task"
             f" passes those of {list(names)}: compile the model again"

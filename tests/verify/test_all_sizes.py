@@ -143,8 +143,13 @@ def beyond(own: SymbolicSchedule) -> SymbolicSchedule:
 
 
 def other_sizes(own: SymbolicSchedule) -> SymbolicSchedule:
-    """With the sizes of no symbol where the kernel reads one's."""
+    """With the sizes of another symbol than the tensors' where the kernel reads them."""
     return replace(own, extents={NAME: ("batch",)})
+
+
+def no_sizes(own: SymbolicSchedule) -> SymbolicSchedule:
+    """With the sizes of no symbol where the kernel reads one's."""
+    return replace(own, extents={})
 
 
 def edited(own: SymbolicSchedule) -> SymbolicSchedule:
@@ -160,7 +165,8 @@ def edited(own: SymbolicSchedule) -> SymbolicSchedule:
         (unordered, ScheduleError, "race"),
         (cropped, ScheduleError, "its kernel was built for"),
         (beyond, Undecided, "change their order with the sizes"),
-        (other_sizes, ScheduleError, "reads the sizes of 1 symbols"),
+        (other_sizes, Undecided, "length - batch == 0 holds for some sizes only"),
+        (no_sizes, ScheduleError, "reads the sizes of 1 symbols"),
         (edited, KernelError, "not as it was built"),
     ],
 )
