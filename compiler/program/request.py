@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.program.segment import SegmentSource, add_piece
+from compiler.program.segment import SegmentSource, hashed_piece
 
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
@@ -50,10 +50,10 @@ class SegmentRequest:
         for name, array in self.inputs.items():
             known = name in self.known
             shape = array.shape if sizes or known else len(array.shape)
-            add_piece(hasher, f"{name} {array.dtype.name} {shape}".encode())
-            add_piece(hasher, array.tobytes() if known else b"")
+            hasher.update(hashed_piece(f"{name} {array.dtype.name} {shape}".encode()))
+            hasher.update(hashed_piece(array.tobytes() if known else b""))
         for name in self.source.writes:
-            add_piece(hasher, name.encode())
+            hasher.update(hashed_piece(name.encode()))
         return hasher.hexdigest()
 
     def __str__(self) -> str:

@@ -51,9 +51,9 @@ class Needs:
     askers: frozenset[int]
 
 
-def add_piece(hasher: "hashlib._Hash", content: bytes) -> None:
-    """Add bytes to a hash so that no others give the same."""
-    hasher.update(len(content).to_bytes(8, "little") + content)
+def hashed_piece(content: bytes) -> bytes:
+    """Bytes to be hashed so that no others, one after the other, give the same."""
+    return len(content).to_bytes(8, "little") + content
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,12 @@ class SegmentSource:
     constants: Mapping[str, np.ndarray]
 
     @cached_property
-    def hasher(self) -> "hashlib._Hash":
+    def hasher(self):
         """A hash of the body's path and the nodes, to be copied."""
-        hasher = hashlib.sha256()
-        add_piece(hasher, self.body.encode())
+        hasher = hashlib.sha256(hashed_piece(self.body.encode()))
         for index, node in self.nodes.items():
             content = node.SerializeToString(deterministic=True)
-            add_piece(hasher, f"{index} ".encode() + content)
+            hasher.update(hashed_piece(f"{index} ".encode() + content))
         return hasher
 
 

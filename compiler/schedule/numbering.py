@@ -18,14 +18,15 @@ ARENA = Symbol("bytes of the arena")
 class NumberedSchedule:
     """A schedule and kernels with positions in place of numbers, which `function` gives for sizes.
 
-    The sizes are those of `symbols`, in their order. `extents` has the positions of the values of
-    each weight of extents. `kernels` are those of `SymbolicSchedule.bound`.
+    `symbols` are in the order of the function's sizes, with the positions of these among the
+    numbers. `extents` has the positions of the values of each weight of extents. `kernels` are
+    those of `SymbolicSchedule.bound`.
     """
 
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
     extents: Mapping[str, tuple[int, ...]]
-    symbols: tuple[str, ...]
+    symbols: Mapping[str, int]
     function: SizeFunction
     limits: Mapping[int, tuple[int, int]]
     """The least and the largest number at positions where not all are valid."""
@@ -79,7 +80,7 @@ def numbered(own: SymbolicSchedule, limits: Mapping[Extent, tuple[int, int]]) ->
         schedule=of_positions,
         kernels={name: kernel.with_extents(position) for name, kernel in kernels.items()},
         extents={name: tuple(sizes[s] for s in names) for name, names in own.extents.items()},
-        symbols=tuple(own.symbols),
+        symbols=sizes,
         limits={position(extent): ends for extent, ends in limits.items()},
         constant=schedule.allocations,
         changing=tuple(

@@ -9,7 +9,7 @@ from compiler.backends.base import RunsAllSizes, check_options
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
-from compiler.backends.gpu.sized import SizedLoader
+from compiler.backends.gpu.sized import SizeBuckets
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule.kernels import KernelSpec
@@ -47,10 +47,10 @@ class CudaBackend:
 
     def for_sizes(
         self, certificate: SizesCertificate, weights: Mapping[str, Array], **options: Any
-    ) -> SizedLoader:
+    ) -> SizeBuckets:
         """A symbolic schedule, to be loaded for sizes; `options` are those of `load`."""
         self.check_options(options)
-        return SizedLoader(certificate.numbers, weights, partial(self.load, **options))
+        return SizeBuckets(certificate, weights, partial(self.load, **options))
 
     def load(
         self,

@@ -11,7 +11,7 @@ from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import DEVICE_OPTIONS
 from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
-from compiler.backends.gpu.sized import SizedLoader
+from compiler.backends.gpu.sized import SizeBuckets
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, is_present, version
 from compiler.schedule.kernels import KernelSpec
@@ -42,10 +42,10 @@ class EmulatorBackend:
 
     def for_sizes(
         self, certificate: SizesCertificate, weights: Mapping[str, Array], **options: Any
-    ) -> SizedLoader:
+    ) -> SizeBuckets:
         """A symbolic schedule, to be loaded for sizes; `options` are those of `load`."""
         self.check_options(options)
-        return SizedLoader(certificate.numbers, weights, partial(self.load, **options))
+        return SizeBuckets(certificate, weights, partial(self.load, **options))
 
     def load(
         self,
