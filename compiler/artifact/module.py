@@ -155,42 +155,42 @@ class Module:
     @property
     def target(self) -> str:
         """The target with everything that decides its kernels."""
-        return self._content.target
+        return self.content.target
 
     @property
     def schedule(self) -> Schedule:
         """The tasks, their streams and their memory."""
-        return self._content.schedule
+        return self.content.schedule
 
     @property
     def kernels(self) -> Mapping[str, KernelSpec]:
         """The kernels by name."""
-        return self._content.kernels
+        return self.content.kernels
 
     @property
     def weights(self) -> Mapping[str, Array]:
         """The packed weights, by allocation name."""
-        return self._content.weights
+        return self.content.weights
 
     @property
     def requirements(self) -> Mapping[str, Any]:
         """The features that the code needs of its host."""
-        return self._content.requirements
+        return self.content.requirements
 
     @property
     def choice(self) -> Choice | None:
         """How schedule and mode were chosen, and why, on targets where there is a choice."""
-        return self._content.choice
+        return self.content.choice
 
     @property
     def tuning(self) -> TuningRecord | None:
         """The kernels that were measured before they were built, if any were."""
-        return self._content.tuning
+        return self.content.tuning
 
     @property
     def semantics(self) -> Mapping[str, str] | None:
         """The choices between the ONNX text and onnxruntime, by rule; None if none are recorded."""
-        return self._content.semantics
+        return self.content.semantics
 
     @property
     def pipeline(self) -> str | None:
@@ -214,7 +214,7 @@ class Module:
                 self._backend.check(self.requirements)
                 self._check()
                 costs = {} if self.choice is None else {"costs": self.choice.schedule.costs}
-                library = self._content.library
+                library = self.content.library
                 code = {"library": library} if library else {}
                 options = {**costs, **chosen_options(self.choice), **code, **self._options}
                 with taking("the backend", **self._options):
@@ -225,7 +225,7 @@ class Module:
 
     def _check(self) -> None:
         """Check the schedule and the kernels, if they are not those that were checked before."""
-        content = self._content
+        content = self.content
         certificate = certified(content.schedule, content.kernels, content.certificate)
         if content.library:
             check_library(content.library, certificate.digest)
@@ -284,7 +284,7 @@ class Module:
         self._backend.check_options(options)
         with taking("a module", **options):
             return Module(
-                self._content, build_seconds=self.build_seconds, **(self._options | options)
+                self.content, build_seconds=self.build_seconds, **(self._options | options)
             )
 
     def save(self, directory: str | os.PathLike[str]) -> None:
@@ -294,7 +294,7 @@ class Module:
         """
         check_arguments({"directory": directory}, LOAD)
         self._check()
-        artifact.save(self._content, directory)
+        artifact.save(self.content, directory)
 
     def close(self) -> None:
         """Release idle threads and arenas; the next run allocates new ones."""

@@ -4,7 +4,7 @@ A target's text is the backend's name, then whatever else the backend reads afte
 (`cpu:x86-64-v3`, `cuda:sm_90`, `emu:sm_90`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -16,6 +16,7 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import ArgumentKind, check_arguments, closest_name
 from compiler.target.target import parse_target
+from compiler.verify.all_sizes import SizesCertificate
 
 BACKEND_MODULES = {
     "cpu": "compiler.backends.cpu.driver",
@@ -80,6 +81,14 @@ class Executable(Executor, Protocol):
         ...
 
 
+class SizedExecutables(Protocol):
+    """A symbolic schedule on a device, of which executables are made for sizes."""
+
+    def at(self, numbers: Sequence[int]) -> Executable:
+        """The executable for sizes, of which these are the schedule's numbers."""
+        ...
+
+
 class Backend(Protocol):
     """A way to run schedules on one kind of device."""
 
@@ -118,6 +127,20 @@ class Backend(Protocol):
         `options` are the backend's own (threads, execution mode, streams). Raises DeviceError
         before it allocates what does not fit, with the bytes needed.
         """
+        ...
+
+
+class RunsAllSizes(Backend, Protocol):
+    """A backend that runs schedules which were compiled once for all sizes."""
+
+    def for_sizes(
+        self,
+        certificate: SizesCertificate,
+        weights: Mapping[str, Array],
+        *_: Any,
+        **options: Any,
+    ) -> SizedExecutables:
+        """Make a symbolic schedule ready for sizes; weights and `options` are as of `load`."""
         ...
 
 

@@ -32,7 +32,8 @@ from compiler.tensors.arithmetic import elements
 from compiler.tensors.exact import plain
 from compiler.tensors.extents import Extent, NotForAllSizes
 from compiler.tensors.substitution import is_symbolic
-from compiler.verify.seals import check_seals, sealed_kernel
+from compiler.verify.all_sizes import SizesCertificate, certified_for_all_sizes
+from compiler.verify.seals import sealed_kernel
 from compiler.verify.slots import in_slots
 
 PLAN_MEMORY = "plan-memory"
@@ -44,14 +45,19 @@ class SymbolicBuild:
     """A model compiled for all sizes that meet the assumptions it was compiled under."""
 
     target: str
-    schedule: SymbolicSchedule
+    certificate: SizesCertificate
     weights: Mapping[str, Array]
     requirements: Mapping[str, Any]
     semantics: Mapping[str, str]
     seconds: Mapping[str, float]
 
+    @property
+    def schedule(self) -> SymbolicSchedule:
+        """The schedule and its kernels."""
+        return self.certificate.schedule
+
     def at(self, sizes: Mapping[str, int]) -> Artifact:
-        """The content of a module for sizes by symbol."""
+        """The content of a module for sizes by symbol, computed without the certificate."""
         instance = self.schedule.at(sizes)
         extents = {
             name: aligned_copy(np.array(values, np.int64))
@@ -118,16 +124,18 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     _check_operators(imported.module, target.is_gpu)
     _assume_short_sums(imported.module)
     ready = prepared(imported.module, packer, unmeasured)
-    check_seals(ready.kernels)
     pipeline = without_pass(unmeasured.passes, PLAN_MEMORY)
     taskflow = scheduled(ready.module, pipeline, ready.runner)
     schedule, slots = in_slots(schedule_of(taskflow))
     ready.clock.lap("schedule passes")
+    own = SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots)
+    certificate = certified_for_all_sizes(own)
+    ready.clock.lap("verify for all sizes")
     weights = packer.pack(taskflow)
     ready.clock.lap("pack weights")
     return SymbolicBuild(
         target=settings.target,
-        schedule=SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots),
+        certificate=certificate,
         weights=weights,
         requirements={} if target.is_gpu else cpu_requirements(settings.target),
         semantics=settings.semantics.ways,

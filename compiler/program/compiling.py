@@ -15,6 +15,7 @@ from compiler.artifact.module import Module, load_placed
 from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
+from compiler.backends.gpu.sized import SizedExecutable
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
@@ -425,7 +426,10 @@ class SegmentCompiler:
     @property
     def memory(self) -> MemoryReport:
         """Bytes of all modules: what they share, such as equal weights, counts once."""
-        reports = [module.memory for module in self.modules.values()]
+        executables = [module.executable for module in self.modules.values()]
+        # Sizes of one bucket have the memory of that.
+        owners = [e.bucket if isinstance(e, SizedExecutable) else e for e in executables]
+        reports = {id(owner): owner.memory for owner in owners}.values()
         arrays = {id(a): a.nbytes for m in self.modules.values() for a in m.weights.values()}
         arenas = [0, *(report.arena - report.buffers for report in reports)]
         arena = max(arenas) if self._shares_arenas else sum(arenas)

@@ -1,12 +1,11 @@
 """Requests for a segment at inputs of some types, and of some contents."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.program.segment import SegmentSource
+from compiler.program.segment import SegmentSource, hashed_piece
 
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
@@ -47,21 +46,14 @@ class SegmentRequest:
 
     def _digest(self, sizes: bool) -> str:
         """A hash; constants are those of the body, of which a model has one at each path."""
-        source, hasher = self.source, hashlib.sha256()
-
-        def add(content: bytes) -> None:
-            hasher.update(len(content).to_bytes(8, "little") + content)
-
-        add(source.body.encode())
-        for index, node in source.nodes.items():
-            add(f"{index} ".encode() + node.SerializeToString(deterministic=True))
+        hasher = self.source.hasher.copy()
         for name, array in self.inputs.items():
             known = name in self.known
             shape = array.shape if sizes or known else len(array.shape)
-            add(f"{name} {array.dtype.name} {shape}".encode())
-            add(array.tobytes() if known else b"")
-        for name in source.writes:
-            add(name.encode())
+            hasher.update(hashed_piece(f"{name} {array.dtype.name} {shape}".encode()))
+            hasher.update(hashed_piece(array.tobytes() if known else b""))
+        for name in self.source.writes:
+            hasher.update(hashed_piece(name.encode()))
         return hasher.hexdigest()
 
     def __str__(self) -> str:

@@ -21,9 +21,10 @@ from compiler.backends.gpu.arrays import DeviceArray, device_view
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned, reserve
+from compiler.backends.gpu.sized import SizedExecutable
 from compiler.backends.memory import POISON, numpy_dtype, padded_size
 from compiler.errors import DeviceError
-from compiler.schedule.tasks import Allocation, Schedule
+from compiler.schedule.tasks import Allocation
 
 LEAST_BYTES = 1 << 17
 """The least bytes of a tensor that stays: binding it costs the host about 30 us more than a copy
@@ -155,9 +156,9 @@ class ResidentMemory:
         self.stream = self.driver.create_stream(ordered_with_default=True)
         self.pool = BlockPool(self.driver, self.stream, poison=self.poison)
 
-    def outputs(self, schedule: Schedule, names: Set[str]) -> dict[str, ResidentTensor]:
-        """New tensors for some outputs of a schedule, by name."""
-        return {a.name: self._tensor(a) for a in schedule.of_kind("output") if a.name in names}
+    def tensors(self, outputs: Sequence[Allocation], names: Set[str]) -> dict[str, ResidentTensor]:
+        """New tensors for some outputs, by name."""
+        return {a.name: self._tensor(a) for a in outputs if a.name in names}
 
     def wait(self) -> None:
         """Block until all that is queued is done."""
@@ -219,18 +220,21 @@ class ResidentMemory:
             self._staging = None
 
     def run(
-        self, executable: GpuExecutable, inputs: Mapping[str, Any], names: Set[str]
+        self,
+        executable: GpuExecutable | SizedExecutable,
+        inputs: Mapping[str, Any],
+        names: Set[str],
     ) -> dict[str, Any]:
         """Queue a run of a segment whose outputs of these names stay; all outputs by name.
 
         It waits for the outputs that the host gets.
         """
         passed = {n: v.array if isinstance(v, ResidentTensor) else v for n, v in inputs.items()}
-        staying = self.outputs(executable.schedule, names)
+        staying = self.tensors(executable.outputs, names)
         arrays = {name: tensor.array for name, tensor in staying.items()}
         stream = self.driver.handle_address(self.stream)
         run = executable.submit(passed, outputs=arrays, stream=stream)
-        every = [output.name for output in executable.schedule.of_kind("output")]
+        every = [output.name for output in executable.outputs]
         return {**staying} if len(staying) == len(every) else {**run.wait(), **staying}
 
 
@@ -255,7 +259,7 @@ class ResidentModule:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Queue a run on arrays of either kind; the outputs by name."""
         executable = self.module.executable
-        assert isinstance(executable, GpuExecutable)
+        assert isinstance(executable, GpuExecutable | SizedExecutable)
         memory = self.memory()
         every = memory.keeps_all
         names = {output.name for output in self.module.outputs} if every else self.staying

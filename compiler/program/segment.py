@@ -1,8 +1,10 @@
 """A segment of a program: nodes that are one static graph for each kind of inputs."""
 
+import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from threading import RLock
 from typing import Any, Protocol, cast
 
@@ -49,7 +51,12 @@ class Needs:
     askers: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+def hashed_piece(content: bytes) -> bytes:
+    """Bytes to be hashed so that no others, one after the other, give the same."""
+    return len(content).to_bytes(8, "little") + content
+
+
+@dataclass(frozen=True)
 class SegmentSource:
     """The nodes of a segment, by index in the body, its tensors by name, and its constants.
 
@@ -64,6 +71,15 @@ class SegmentSource:
     writes: tuple[str, ...]
     reread: frozenset[str]
     constants: Mapping[str, np.ndarray]
+
+    @cached_property
+    def hasher(self):
+        """A hash of the body's path and the nodes, to be copied."""
+        hasher = hashlib.sha256(hashed_piece(self.body.encode()))
+        for index, node in self.nodes.items():
+            content = node.SerializeToString(deterministic=True)
+            hasher.update(hashed_piece(f"{index} ".encode() + content))
+        return hasher
 
 
 class CompilesSegments(Protocol):

@@ -3,16 +3,27 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
+from compiler.backends.base import (
+    Array,
+    Executable,
+    RunsAllSizes,
+    SizedExecutables,
+    backend,
+)
 from compiler.backends.cpu.build import SharedCode
 from compiler.backends.gpu.functions import SharedFunctions
 from compiler.driver.symbolic import SymbolicBuild
 from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
 from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import IN_RANGE, Allocation
 from compiler.support.arguments import LARGEST_SIZE
 from compiler.target.target import parse_target
 from compiler.tensors.assumptions import Assumptions
@@ -50,11 +61,24 @@ class SymbolicSegment:
     outputs: FoldedOutputs
     build: SymbolicBuild
     options: Mapping[str, Any]
-    code: SharedCode | SharedFunctions = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def code(self) -> SharedCode | SharedFunctions:
+        """The kernels' code, which the modules for all sizes share."""
         share = SHARED_CODE[parse_target(self.build.target).backend]
-        object.__setattr__(self, "code", share(self.build.schedule.kernels.values()))
+        return share(self.build.schedule.kernels.values())
+
+    @cached_property
+    def executables(self) -> SizedExecutables:
+        """Its kernels and weights on the device; raises DeviceError if that cannot run them."""
+        own = self.build
+        runs = cast(RunsAllSizes, backend(own.target))
+        runs.check(own.requirements or runs.requirements(own.target))
+        return runs.for_sizes(own.certificate, own.weights, code=self.code, **self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for `pickle` and `copy`, without what is on the device."""
+        return {name: value for name, value in vars(self).items() if name != "executables"}
 
     def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> Sizes | None:
         """The sizes by which inputs have these shapes; None if it is not compiled for them."""
@@ -71,9 +95,75 @@ class SymbolicSegment:
         return sizes if self.assumptions.hold(sizes) else None
 
     def at(self, sizes: Sizes) -> StaticSegment:
-        """The segment for sizes; raises ScheduleError if the schedule is not valid for them."""
-        module = Module(self.build.at(sizes), code=self.code, **self.options)
-        return StaticSegment(self.outputs.at(sizes), module)
+        """The segment for sizes, by the certificate for all sizes.
+
+        Raises NotForAllSizes or ScheduleError if it is not for these.
+        """
+        return StaticSegment(self.outputs.at(sizes), SizedModule(self, sizes))
+
+
+class SizedModule(Module):
+    """A module of a symbolic segment for sizes: loaded by the certificate for all sizes.
+
+    Its content is computed apart, and verified as that of any module, when it is asked for.
+    """
+
+    def __init__(self, segment: SymbolicSegment, sizes: Sizes) -> None:
+        self._segment = segment
+        self._sizes = sizes
+        self._numbers = segment.build.certificate.numbers_at(sizes)
+        self._backend = backend(segment.build.target)
+        self._options = dict(segment.options)
+        self.build_seconds = {}
+        self._lock = Lock()
+        self._loaded: Executable | None = None
+        self._made: Module | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"segment": self._segment, "sizes": self._sizes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)
+
+    @property
+    def content(self) -> Artifact:
+        """All that is saved of the module; raises ScheduleError or KernelError if it is wrong."""
+        with self._lock:
+            if self._made is None:
+                content = self._segment.build.at(self._sizes)
+                self._made = Module(content, code=self._segment.code, **self._options)
+            return self._made.content
+
+    @property
+    def target(self) -> str:
+        return self._segment.build.target
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        return self._segment.build.weights
+
+    @property
+    def inputs(self) -> Sequence[Allocation]:
+        return [own for own in self._allocations if own.kind == "input"]
+
+    @property
+    def outputs(self) -> Sequence[Allocation]:
+        outputs = [own for own in self._allocations if own.kind == "output"]
+        return [own for own in outputs if not own.name.startswith(IN_RANGE)]
+
+    @property
+    def _allocations(self) -> Sequence[Allocation]:
+        return self._segment.build.certificate.numbers.allocations_at(self._numbers)
+
+    def _check(self) -> None:
+        """Verify the content, apart from the certificate for all sizes."""
+        _ = self.content
+
+    def _load(self) -> Executable:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._segment.executables.at(self._numbers)
+            return self._loaded
 
 
 def _admits(extent: Extent, size: int) -> bool:

@@ -1,10 +1,11 @@
 """Compiled kernels: code, launches, operands and footprints. Times are in nanoseconds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Literal
 
+from compiler.tensors.arithmetic import elements
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Extent, NotForAllSizes, value_at
 from compiler.tensors.symbols import Symbol
@@ -138,40 +139,44 @@ class KernelSpec:
                     f" not {size}: compile the model for that size"
                 )
 
-        def number(extent: Extent) -> int:
-            return value_at(extent, sizes)
-
-        def operand(own: Operand) -> Operand:
-            return replace(own, shape=tuple(map(number, own.shape)))
-
-        def launch(own: Launch) -> Launch:
-            x, y, z = map(number, own.grid)
-            return replace(own, grid=(x, y, z))
-
-        reads, writes = tuple(map(operand, self.reads)), tuple(map(operand, self.writes))
-        workspaces = tuple(map(number, self.workspaces))
-        counts = (*(prod(own.shape) for own in (*reads, *writes)), *workspaces)
+        own = self.with_extents(lambda extent: value_at(extent, sizes))
+        counts = own.element_counts
         if any(count > LARGEST_COUNT for count in counts):
             raise NotForAllSizes(
                 f"the kernel {self.name} needs a buffer of {max(counts)} elements or bytes for"
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}, and counts up"
                 f" to {LARGEST_COUNT}: run it on smaller inputs"
             )
-        launches = tuple(map(launch, self.launches))
-        if any(size > LARGEST_SIDE for own in launches for size in own.grid[1:]):
+        if any(size > LARGEST_SIDE for launch in own.launches for size in launch.grid[1:]):
             raise NotForAllSizes(
                 f"the kernel {self.name} needs more than {LARGEST_SIDE} blocks along an axis for"
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}: run it on"
                 " smaller inputs"
             )
+        return replace(own, symbols=())
+
+    def with_extents(self, function: Callable[[Extent], Extent]) -> "KernelSpec":
+        """The kernel with a function's results in place of its extents; it keeps its symbols."""
+
+        def operand(own: Operand) -> Operand:
+            return Operand(own.dtype, tuple(map(function, own.shape)))
+
+        def launch(own: Launch) -> Launch:
+            x, y, z = map(function, own.grid)
+            return replace(own, grid=(x, y, z))
+
         return replace(
             self,
-            launches=launches,
-            workspaces=workspaces,
-            reads=reads,
-            writes=writes,
-            symbols=(),
+            launches=tuple(map(launch, self.launches)),
+            workspaces=tuple(map(function, self.workspaces)),
+            reads=tuple(map(operand, self.reads)),
+            writes=tuple(map(operand, self.writes)),
         )
+
+    @property
+    def element_counts(self) -> tuple[int, ...]:
+        """The elements of each operand and result, then the bytes of each workspace."""
+        return (*(elements(own.shape) for own in (*self.reads, *self.writes)), *self.workspaces)
 
     @property
     def containment(self) -> Containment:

@@ -6,11 +6,12 @@ of a tensor is a symbol: the highest end of the tensors below it that it must no
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Allocation, Schedule, Task, View
-from compiler.tensors.extents import Extent, Symbol, at_hints, value_at
-from compiler.tensors.substitution import has_symbols
+from compiler.tensors.extents import Extent, Symbol, at_hints, extent_of, symbols_of, value_at
+from compiler.tensors.substitution import has_symbols, substituted
 
 EXTENTS = "flowloom.extents/"
 """How names of weights begin that hold extents, for a kernel to read; the rest lists them."""
@@ -28,7 +29,7 @@ class ArenaSlot:
     below: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SymbolicSchedule:
     """A schedule and its kernels, whose numbers are extents.
 
@@ -40,6 +41,50 @@ class SymbolicSchedule:
     kernels: Mapping[str, KernelSpec]
     extents: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     slots: tuple[ArenaSlot, ...] = ()
+
+    @cached_property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """The symbols whose sizes a run gives, by name."""
+        tasks = self.schedule.tasks
+        views = (view for task in tasks for view in (*task.reads, *task.writes))
+        shapes = {own.shape for own in (*self.schedule.allocations, *views)}
+        symbols = {own for shape in shapes for extent in shape for own in symbols_of(extent)}
+        # Of an input that nothing reads only kernels know the size, under names of their own.
+        named = {
+            name: replace(symbol, name=name)
+            for task in tasks
+            if task.kernel in self.kernels
+            for name, symbol in zip(
+                self.sizes_of(task), self.kernels[task.kernel].symbols, strict=False
+            )
+        }
+        return named | {symbol.name: symbol for symbol in sorted(symbols, key=str)}
+
+    @cached_property
+    def bound(self) -> tuple[Schedule, Mapping[str, KernelSpec]]:
+        """The schedule with a kernel for each set of symbols that one is launched on.
+
+        The extents of these kernels are over the schedule's symbols; they have none of their own.
+        """
+        kernels: dict[str, KernelSpec] = {}
+        tasks: list[Task] = []
+        for task in self.schedule.tasks:
+            kernel, names = self.kernels[task.kernel], self.sizes_of(task)
+            name = f"{kernel.name} {names}" if names else kernel.name
+            if name not in kernels:
+                sizes = (extent_of(self.symbols[own]) for own in names)
+                values = dict(zip(kernel.symbols, sizes, strict=True))
+                own = kernel.with_extents(partial(substituted, values=values))
+                kernels[name] = replace(own, name=name, symbols=())
+            tasks.append(replace(task, kernel=name))
+        return replace(self.schedule, tasks=tuple(tasks)), kernels
+
+    def sizes_of(self, task: Task) -> tuple[str, ...]:
+        """The symbols whose sizes a task's kernel reads, in the order of the kernel's."""
+        if not self.kernels[task.kernel].symbols or not task.reads:
+            return ()
+        last = self.schedule.allocations[task.reads[-1].allocation]
+        return self.extents.get(last.name, ()) if last.kind == "weight" else ()
 
     def at(self, sizes: Mapping[str, int]) -> "Instance":
         """The schedule for these sizes, by symbol; raises KeyError for one that is missing."""
@@ -61,17 +106,13 @@ class SymbolicSchedule:
         tasks: list[Task] = []
         for task in schedule.tasks:
             kernel = self.kernels[task.kernel]
-            if kernel.symbols:
-                sizes_here = extents[schedule.allocations[task.reads[-1].allocation].name]
-                name = f"{kernel.name} {sizes_here}"
-                if name not in kernels:
-                    names = (symbol.name for symbol in kernel.symbols)
-                    own = kernel.at(dict(zip(names, sizes_here, strict=True)))
-                    kernels[name] = replace(own, name=name)
-                tasks.append(replace(task, kernel=name))
-            else:
-                kernels[task.kernel] = kernel
-                tasks.append(task)
+            sizes_here = tuple(sizes[name] for name in self.sizes_of(task))
+            name = f"{kernel.name} {sizes_here}" if sizes_here else kernel.name
+            if name not in kernels:
+                names = (symbol.name for symbol in kernel.symbols)
+                own = kernel.at(dict(zip(names, sizes_here, strict=True))) if sizes_here else kernel
+                kernels[name] = replace(own, name=name)
+            tasks.append(replace(task, kernel=name))
         return Instance(replace(schedule, tasks=tuple(tasks)), kernels, extents)
 
 

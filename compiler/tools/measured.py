@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from compiler.artifact.module import Module
 from compiler.backends.cpu.driver import CpuExecutable
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.sized import SizedExecutable
 from compiler.backends.hip.executable import HipExecutable
 from compiler.errors import DeviceError
 
@@ -43,7 +44,7 @@ def measured_run(module: Module, inputs: Mapping[str, Any]) -> MeasuredRun:
         executable = module.executable
         if isinstance(executable, CpuExecutable):
             return _on_cpu(executable, inputs, len(module.schedule.tasks))
-        assert isinstance(executable, GpuExecutable | HipExecutable)
+        assert isinstance(executable, GpuExecutable | SizedExecutable | HipExecutable)
         spans = executable.timeline()
     except DeviceError as error:
         return MeasuredRun(None, f"not measured: {error}")

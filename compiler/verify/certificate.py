@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from compiler.errors import ScheduleError
 from compiler.schedule.kernels import KernelSpec, Operand
 from compiler.schedule.tasks import Schedule, Task, View
+from compiler.tensors.substitution import is_symbolic
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.schedule_json import to_json
 from compiler.verify.seals import check_seals, kernel_seal
@@ -70,12 +71,14 @@ def _bad_launch(kernel: KernelSpec, task: Task) -> str:
         if any(not 0 <= number < buffers for number in launch.args):
             numbers = list(launch.args)
             return f"has {buffers} tensors, its kernel's '{launch.symbol}' takes {numbers}"
-        if not all(1 <= size <= LARGEST_GRID for size in (*launch.grid, *launch.block)):
+        # those that are for all sizes are limits of these
+        sizes = [size for size in (*launch.grid, *launch.block) if not is_symbolic(size)]
+        if not all(1 <= size <= LARGEST_GRID for size in sizes):
             sizes = f"{list(launch.grid)} blocks of {list(launch.block)} threads"
             return f"is launched in {sizes}, by its kernel's '{launch.symbol}'"
     passed = {number for launch in kernel.launches for number in launch.args}
     for number, result in enumerate(task.writes[: len(kernel.writes)], len(task.reads)):
-        if result.nbytes and number not in passed:
+        if number not in passed and result.nbytes:
             return f"writes tensor {number}, which no launch of its kernel takes"
     return ""
 

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from operator import index
@@ -30,6 +31,7 @@ from compiler.backends.memory import (
     POISON,
     address,
     aligned_array,
+    aligned_copy,
     numpy_dtype,
     padded_size,
     place_weights,
@@ -37,8 +39,10 @@ from compiler.backends.memory import (
 )
 from compiler.errors import DeviceError
 from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.numbering import NumberedSchedule
 from compiler.schedule.tasks import Allocation, Schedule
 from compiler.support.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, instance, optional
+from compiler.verify.all_sizes import SizesCertificate
 from compiler.verify.structure import check_structure
 
 CPU_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
@@ -93,15 +97,30 @@ class CpuBackend:
         same `arenas` share them, and those with the same `code` link it once: it has all kernels.
         """
         self.check_options(options)
-        return CpuExecutable(
-            schedule,
-            kernels,
-            weights,
-            threads=index(options.get("threads") or usable_threads()),
-            poison=options.get("poison", False),
-            arenas=options.get("arenas") or ArenaPool(),
-            code=options.get("code") or SharedCode(kernels.values()),
+        check_structure(schedule)
+        placed = place_weights(schedule, weights)
+        require(arena_bytes(schedule.allocations), "the arena")
+        program = _shared_code(options, kernels.values()).program
+        bound = BoundSchedule(
+            program,
+            make_plan(schedule, kernels, program.addresses),
+            schedule.allocations,
+            placed,
+            [address(placed[a.name]) if a.kind == "weight" else 0 for a in schedule.allocations],
+            schedule.streams,
         )
+        return CpuExecutable(bound, _settings(options))
+
+    def for_sizes(
+        self, certificate: SizesCertificate, weights: Mapping[str, Array], **options: Any
+    ) -> "SizedCode":
+        """A symbolic schedule's code and weights, for executables that are made for sizes.
+
+        `options` are those of `load`.
+        """
+        self.check_options(options)
+        code = _shared_code(options, certificate.schedule.kernels.values())
+        return SizedCode(certificate.numbers, weights, code.program, _settings(options))
 
     def sharing(self) -> dict[str, Any]:
         """The options by which modules that never run at once share arenas."""
@@ -111,6 +130,79 @@ class CpuBackend:
 BACKEND = CpuBackend()
 
 
+@dataclass(frozen=True)
+class CpuSettings:
+    """The options of all executors of an executable, as `CpuBackend.load` takes them."""
+
+    threads: int
+    poison: bool
+    arenas: ArenaPool
+
+
+def _settings(options: Mapping[str, Any]) -> CpuSettings:
+    return CpuSettings(
+        threads=index(options.get("threads") or usable_threads()),
+        poison=options.get("poison", False),
+        arenas=options.get("arenas") or ArenaPool(),
+    )
+
+
+def _shared_code(options: Mapping[str, Any], kernels: Iterable[KernelSpec]) -> SharedCode:
+    return options.get("code") or SharedCode(kernels)
+
+
+@dataclass(frozen=True)
+class BoundSchedule:
+    """A schedule's code, tables and weights; `bases` has the address of each allocation's weight.
+
+    Those of other allocations are 0.
+    """
+
+    program: CpuProgram
+    plan: ScheduleTables
+    allocations: Sequence[Allocation]
+    weights: Mapping[str, Array]
+    bases: Sequence[int]
+    streams: int
+
+
+class SizedCode:
+    """A symbolic schedule on a CPU: its code, tables of positions, and weights."""
+
+    def __init__(
+        self,
+        numbers: NumberedSchedule,
+        weights: Mapping[str, Array],
+        program: CpuProgram,
+        settings: CpuSettings,
+    ) -> None:
+        self._numbers = numbers
+        self._program = program
+        self._settings = settings
+        self._plan = make_plan(numbers.schedule, numbers.kernels, program.addresses)
+        self._weights = place_weights(numbers.with_weights_alone, weights)
+        self._bases = [0] * len(numbers.constant)
+        self._extents: list[tuple[int, str, tuple[int, ...]]] = []
+        for number, own in enumerate(numbers.constant):
+            if own.kind == "weight" and own.name in numbers.extents:
+                self._extents.append((number, own.name, numbers.extents[own.name]))
+            elif own.kind == "weight":
+                self._bases[number] = address(self._weights[own.name])
+
+    def at(self, numbers: Sequence[int]) -> "CpuExecutable":
+        """The executable for sizes, of which these are the numbers."""
+        weights = {**self._weights}
+        bases = [*self._bases]
+        for allocation, name, positions in self._extents:
+            weights[name] = aligned_copy(numpy.array([numbers[p] for p in positions], numpy.int64))
+            bases[allocation] = address(weights[name])
+        allocations = self._numbers.allocations_at(numbers)
+        plan = self._plan.at(numpy.array(numbers, numpy.int64))
+        streams = self._numbers.schedule.streams
+        bound = BoundSchedule(self._program, plan, allocations, weights, bases, streams)
+        return CpuExecutable(bound, self._settings)
+
+
 class CpuExecutable:
     """A schedule's code and weights, and idle executors for callers of `run`.
 
@@ -118,36 +210,20 @@ class CpuExecutable:
     forked from this one makes new executors.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        kernels: Mapping[str, KernelSpec],
-        weights: Mapping[str, Array],
-        threads: int,
-        poison: bool,
-        arenas: ArenaPool,
-        code: SharedCode,
-    ):
-        check_structure(schedule)
-        self.threads = threads
-        self.streams = schedule.streams
-        self._poison = poison
-        self._allocations = schedule.allocations
-        self._arena = arena_bytes(schedule.allocations)
-        placed = place_weights(schedule, weights)
-        require(self._arena, "the arena")
-        self._program = code.program
-        self._plan = make_plan(schedule, kernels, self._program.addresses)
-        self._weights = placed
-        self._arenas = arenas
+    def __init__(self, bound: BoundSchedule, settings: CpuSettings):
+        self.threads = settings.threads
+        self.streams = bound.streams
+        self._bound = bound
+        self._settings = settings
+        self._arena = arena_bytes(bound.allocations)
         self._idle: deque[CpuExecutor] = deque()
         self._process = os.getpid()
 
     @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of one executor's arena and of the kernels' objects."""
-        weights = sum(padded_size(array.nbytes) for array in self._weights.values())
-        return MemoryReport(weights, self._arena, self._program.code_bytes)
+        weights = sum(padded_size(array.nbytes) for array in self._bound.weights.values())
+        return MemoryReport(weights, self._arena, self._bound.program.code_bytes)
 
     def executor(self, **options: Any) -> "CpuExecutor":
         """A further executor, with its own `threads`; each run of it takes an arena.
@@ -156,16 +232,9 @@ class CpuExecutable:
         """
         check_options(options, CPU_EXECUTOR_OPTIONS, "a CPU executor")
         require(self._arena, "an executor's arena")
-        return CpuExecutor(
-            program=self._program,
-            plan=self._plan,
-            allocations=self._allocations,
-            weights=self._weights,
-            threads=index(options.get("threads") or self.threads),
-            poison=self._poison,
-            arenas=self._arenas,
-            timed=options.get("timed", False),
-        )
+        threads = index(options.get("threads") or self.threads)
+        settings = replace(self._settings, threads=threads)
+        return CpuExecutor(self._bound, settings, timed=options.get("timed", False))
 
     def timeline(self, inputs: Mapping[str, Any], runs: int = TIMED_RUNS) -> list[ThreadSpan]:
         """When threads worked on which task, in the run of median length of some."""
@@ -192,34 +261,26 @@ class CpuExecutable:
         try:
             return self._idle.pop()
         except IndexError:
-            return self.executor()
+            return CpuExecutor(self._bound, self._settings)
 
     def close(self) -> None:
         """Release the idle executors with their threads, and the idle arenas."""
         while self._idle:
             self._idle.pop().close()
-        self._arenas.close()
+        self._settings.arenas.close()
 
 
 class CpuExecutor:
     """One team of threads, for one run at a time."""
 
-    def __init__(
-        self,
-        program: CpuProgram,
-        plan: ScheduleTables,
-        allocations: Sequence[Allocation],
-        weights: Mapping[str, Array],
-        threads: int,
-        poison: bool,
-        arenas: ArenaPool,
-        timed: bool = False,
-    ):
+    def __init__(self, bound: BoundSchedule, settings: CpuSettings, timed: bool = False):
+        program, plan, allocations = bound.program, bound.plan, bound.allocations
+        threads = settings.threads
         self._program = program
         self._allocations = allocations
-        self._poison = poison
+        self._poison = settings.poison
         self._running = threading.Lock()
-        self._arenas = arenas
+        self._arenas = settings.arenas
         self._inputs = ExpectedInputs(allocations)
         self._outputs = {
             allocation.name: (allocation.shape, numpy_dtype(allocation.dtype))
@@ -235,14 +296,13 @@ class CpuExecutor:
         self._offsets = [0, *accumulate(sizes)][:-1]
         self._order = _order_of_changing(allocations)
         self._bases = (ctypes.c_int64 * len(self._order))()
-        fixed = [weights[a.name] if a.kind == "weight" else None for a in allocations]
-        bases = [0 if array is None else address(array) for array in fixed]
         most_spans = spans_of(len(plan.tasks), len(plan.launches), threads) if timed else 0
         self._plan = plan
-        self._tables = Tables(plan, [a.kind for a in allocations], bases, threads, most_spans)
+        kinds = [a.kind for a in allocations]
+        self._tables = Tables(plan, kinds, bound.bases, threads, most_spans)
         program.open(self._tables.address)
         homes = [home % max(1, len(plan.streams)) for home in range(1, threads)]
-        keep = (program, self._tables, fixed)
+        keep = (program, self._tables, bound.weights)
         team: list[threading.Thread] = []
         self._finalizer = weakref.finalize(self, _dismiss, os.getpid(), team, keep)
         try:

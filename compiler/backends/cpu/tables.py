@@ -5,7 +5,7 @@ Column numbers and word offsets are those of the structures in executor.c.
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ Words = NDArray[numpy.int64]
 
 LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
 PLACE_WORDS, CARRY_WORDS, CONTROL_WORDS = 6, 4, 18
-LAUNCH_BUFFERS, LAUNCH_CONTROL = 1, 5
+LAUNCH_BUFFERS, LAUNCH_BLOCKS, LAUNCH_CONTROL = 1, 2, 5
+SLOT_OFFSET = 1
 TASK_ORDER = 4
 TASK_AWAITED = 5
 SPAN_WORDS, ENGINE_SPANS, ENGINE_SPAN_COUNT = 5, 11, 13
@@ -48,6 +49,13 @@ class ScheduleTables:
     places: Words
     carries: Words
     controls: Words
+
+    def at(self, numbers: Words) -> "ScheduleTables":
+        """The tables of a schedule of which these are of positions among its numbers."""
+        slots, launches = self.slots.copy(), self.launches.copy()
+        slots[:, SLOT_OFFSET] = numbers[slots[:, SLOT_OFFSET]]
+        launches[:, LAUNCH_BLOCKS] = numbers[launches[:, LAUNCH_BLOCKS]]
+        return replace(self, slots=slots, launches=launches)
 
 
 def make_plan(

@@ -1,19 +1,22 @@
 """The CUDA backend: schedules whose kernels are cubins, run on an NVIDIA GPU."""
 
 from collections.abc import Mapping
+from functools import partial
 from operator import index
 from typing import Any
 
-from compiler.backends.base import Backend, check_options
+from compiler.backends.base import RunsAllSizes, check_options
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
+from compiler.backends.gpu.sized import SizeBuckets
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import whole
 from compiler.target.target import parse_gpu
+from compiler.verify.all_sizes import SizesCertificate
 
 
 class CudaBackend:
@@ -42,6 +45,13 @@ class CudaBackend:
         """The option by which modules share weights and an arena."""
         return {"share": DeviceShare()}
 
+    def for_sizes(
+        self, certificate: SizesCertificate, weights: Mapping[str, Array], **options: Any
+    ) -> SizeBuckets:
+        """A symbolic schedule, to be loaded for sizes; `options` are those of `load`."""
+        self.check_options(options)
+        return SizeBuckets(certificate, weights, partial(self.load, **options))
+
     def load(
         self,
         schedule: Schedule,
@@ -67,4 +77,4 @@ def runs_on(compiled: str, present: str) -> bool:
     return code[:-1] == device_code[:-1] and int(code) <= int(device_code)
 
 
-BACKEND: Backend = CudaBackend()
+BACKEND: RunsAllSizes = CudaBackend()

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from operator import index
 from typing import Any
 
-from compiler.backends.base import Backend, check_options
+from compiler.backends.base import RunsAllSizes, check_options
 from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import DEVICE_OPTIONS
 from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
+from compiler.backends.gpu.sized import SizeBuckets
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, is_present, version
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
+from compiler.verify.all_sizes import SizesCertificate
 
 
 class EmulatorBackend:
@@ -36,6 +39,13 @@ class EmulatorBackend:
     def sharing(self) -> dict[str, Any]:
         """The option by which modules share weights and an arena."""
         return {"share": DeviceShare()}
+
+    def for_sizes(
+        self, certificate: SizesCertificate, weights: Mapping[str, Array], **options: Any
+    ) -> SizeBuckets:
+        """A symbolic schedule, to be loaded for sizes; `options` are those of `load`."""
+        self.check_options(options)
+        return SizeBuckets(certificate, weights, partial(self.load, **options))
 
     def load(
         self,
@@ -67,4 +77,4 @@ def runnable(kernel: KernelSpec) -> KernelSpec:
     return replace(kernel, code=compile_kernels(kernel.source, symbols))
 
 
-BACKEND: Backend = EmulatorBackend()
+BACKEND: RunsAllSizes = EmulatorBackend()

@@ -92,6 +92,7 @@ class Binder:
         self._end = max((end for _, end in spans), default=0)
         self._memo: tuple[list[object], RunBuffers, list[object]] | None = None
         self._repeats = 0
+        self._staged: dict[int, Array] = {}
 
     def set_binding(self, name: str, binding: Binding) -> None:
         """Bind device buffers of one input or output in another way from now on."""
@@ -213,15 +214,21 @@ class Binder:
 
     def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
         check_fits(allocation, numpy_name(array.dtype), array.shape)
-        self._buffers.staging(index)[...] = array
+        self._staging(index, allocation)[...] = array
+
+    def _staging(self, index: int, allocation: Allocation) -> Array:
+        """The page-locked copy of an input or output, as an array."""
+        if index not in self._staged:
+            self._staged[index] = self._buffers.staging(index, allocation)
+        return self._staged[index]
 
     def collect(self, placement: RunBuffers, results: dict[str, Any]) -> None:
         """Copy results from page-locked memory to the caller's arrays, or to new ones."""
-        for name, (index, _) in self._outputs.items():
+        for name, (index, allocation) in self._outputs.items():
             if index in placement.staged and results[name] is None:
-                results[name] = self._buffers.staging(index).copy()
+                results[name] = self._staging(index, allocation).copy()
             elif index in placement.staged:
-                results[name][...] = self._buffers.staging(index)
+                results[name][...] = self._staging(index, allocation)
 
     def _view(
         self, placement: RunBuffers, allocation: Allocation, array: Any, stream: Handle

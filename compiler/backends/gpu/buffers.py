@@ -17,7 +17,7 @@ from compiler.backends.gpu.memory import (
 )
 from compiler.backends.gpu.sharing import DeviceMemory, DeviceShare
 from compiler.backends.memory import POISON, Array, numpy_dtype
-from compiler.schedule.tasks import Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 MERGED_BYTES = 256 << 10
 """Neighbours are copied together up to this size; larger ones alone, so that work starts early."""
@@ -51,7 +51,6 @@ class Buffers:
         starts |= {i: self._arena.address + offset for i, offset in arenas.items()}
         self.addresses = [weights[a.name] if a.kind == "weight" else starts[i] for i, a in every]
         self._pinned: Pinned | None = None
-        self._staging: dict[int, Array] = {}
         self._aside = 0
 
     @property
@@ -69,14 +68,11 @@ class Buffers:
             self._aside = reserve(self._driver, need, f"{self._schedule.name}: copies in turn")
         return self._aside + self._offsets[allocation]
 
-    def staging(self, allocation: int) -> Array:
-        """The page-locked copy of an input or output, as an array of its shape."""
-        if allocation not in self._staging:
-            tensor = self._schedule.allocations[allocation]
-            start = self._offsets[allocation]
-            data = self.pinned.bytes[start : start + tensor.nbytes]
-            self._staging[allocation] = data.view(numpy_dtype(tensor.dtype)).reshape(tensor.shape)
-        return self._staging[allocation]
+    def staging(self, index: int, tensor: Allocation) -> Array:
+        """The page-locked copy of an input or output, as an array of its present shape."""
+        start = self._offsets[index]
+        data = self.pinned.bytes[start : start + tensor.nbytes]
+        return data.view(numpy_dtype(tensor.dtype)).reshape(tensor.shape)
 
     def transfers(self, allocations: Iterable[int]) -> list[Transfer]:
         """The copies between device and page-locked memory, small neighbours merged."""
@@ -113,7 +109,6 @@ class Buffers:
 
     def close(self) -> None:
         """Give all memory back, but an arena that others have."""
-        self._staging.clear()
         if self._aside:
             self._driver.free(self._aside)
         if self._pinned is not None:

@@ -1,6 +1,6 @@
 """A schedule loaded on a GPU: kernels and weights once, executors that share them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -20,7 +20,7 @@ from compiler.backends.gpu.sharing import DeviceShare, Weights
 from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.backends.memory import Array
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.support.arguments import MAPPING, ArgumentKind, instance, optional
 from compiler.target.devices import typical_device
@@ -125,6 +125,16 @@ class GpuExecutable:
         code = sum(len(self._programs.kernels[name].code) for name in self._program.functions.of)
         return MemoryReport(need.weights, need.arena + need.buffers, code, need.buffers)
 
+    @property
+    def outputs(self) -> Sequence[Allocation]:
+        """The outputs in the model's order."""
+        return self._schedule.of_kind("output")
+
+    @property
+    def weight_addresses(self) -> Mapping[str, int]:
+        """Where each weight is on the device, by name."""
+        return self._programs.weights.addresses
+
     def executor(self, **options: Any) -> GpuExecutor:
         """A further executor; `options` are fields of `ExecutorSettings`."""
         return GpuExecutor(self._program, self._plan, settings_from(self._settings, options))
@@ -134,7 +144,8 @@ class GpuExecutable:
         return measure_timeline(self._program, self._plan)
 
     @property
-    def _default(self) -> GpuExecutor:
+    def default(self) -> GpuExecutor:
+        """The executor of `run` and `submit`."""
         with self._lock:
             if self._own is None:
                 self._own = GpuExecutor(self._program, self._plan, self._settings)
@@ -142,11 +153,11 @@ class GpuExecutable:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Run and wait; `options` are those of `Executor.submit`."""
-        return self._default.run(inputs, **options)
+        return self.default.run(inputs, **options)
 
     def submit(self, inputs: Mapping[str, Any], **options: Any) -> Run:
         """Queue one run and return at once; see `Executor.submit`."""
-        return self._default.submit(inputs, **options)
+        return self.default.submit(inputs, **options)
 
     def close(self) -> None:
         """Release the default executor, until the next run; the rest goes with its last user."""

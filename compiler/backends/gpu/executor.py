@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol, cast, get_args
@@ -23,7 +23,7 @@ from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule.choices import MODES, Mode
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 from compiler.scheduling.graph_plan import GraphPlan
 from compiler.support.arguments import (
     BOOLEAN,
@@ -162,6 +162,18 @@ class _Variant:
     at: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RunSizes:
+    """The sizes of a run on a graph for larger ones: its tensors, and what kernels read of them.
+
+    `writes` are addresses on the device, each with the number of 64 bits that is written there.
+    """
+
+    binder: Binder
+    allocations: Sequence[Allocation]
+    writes: Sequence[tuple[int, int]]
+
+
 class GpuExecutor:
     """One arena and one set of graphs: runs follow each other, whichever thread queues them.
 
@@ -203,7 +215,18 @@ class GpuExecutor:
         self._foreign: tuple[int, Handle] | None = None
         self._pending: Run | None = None
         self._ready: tuple[RunBuffers, ScheduleRunner] | None = None
+        self._sizes: RunSizes | None = None
         self._redirect()
+
+    def for_sizes(
+        self, allocations: Sequence[Allocation], writes: Sequence[tuple[int, int]]
+    ) -> RunSizes:
+        """The sizes of runs in which the schedule's allocations are these, none of them larger."""
+        own = replace(self.schedule, allocations=tuple(allocations))
+        bindings = self._binder.bindings
+        movable = self.binds_freely
+        binder = Binder(self._driver, own, self._buffers, bindings, movable=movable)
+        return RunSizes(binder, allocations, writes)
 
     def _binding(self, index: int, name: str) -> Binding:
         if not self.binds_freely:
@@ -302,14 +325,19 @@ class GpuExecutor:
                 raise
 
     def submit(
-        self, inputs: Mapping[str, Any], outputs: OutputsOption = "numpy", stream: Any = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: OutputsOption = "numpy",
+        stream: Any = None,
+        sizes: RunSizes | None = None,
     ) -> Run:
         """Queue one run after what is queued on `stream`, and return at once.
 
         Inputs are numpy arrays or device arrays. `outputs` is "numpy", "device" (views of buffers
         that the next run overwrites), or arrays of either kind to fill, by name. `stream` is an
         integer or any library's stream; the default is ordered with the legacy default stream.
-        Device buffers must live until the run has ended; host inputs are copied at once.
+        Device buffers must live until the run has ended; host inputs are copied at once. `sizes`
+        are of `for_sizes`.
         """
         with self._lock, profiled(f"flowloom run {self.schedule.name}"):
             if self._closed:
@@ -317,9 +345,10 @@ class GpuExecutor:
             self._driver.make_current()
             queue = self._stream if stream is None else self._handle(stream)
             self._settle()
-            placement = self._binder.bind(inputs, outputs, queue)
-            self._queue(placement, queue)
-            return self._started(placement, inputs, outputs)
+            binder = self._binder if sizes is None else sizes.binder
+            placement = binder.bind(inputs, outputs, queue)
+            self._queue(placement, queue, sizes)
+            return self._started(binder, placement, inputs, outputs)
 
     def _handle(self, stream: Any) -> Handle:
         address = stream_address(stream)
@@ -332,12 +361,16 @@ class GpuExecutor:
         if self._pending is not None:
             self._pending.wait()
 
-    def _queue(self, placement: RunBuffers, stream: Handle) -> None:
+    def _queue(self, placement: RunBuffers, stream: Handle, sizes: RunSizes | None) -> None:
         self._follow(placement, stream)
+        if sizes is not None and sizes is not self._sizes:
+            for address, number in sizes.writes:
+                self._driver.write(address, number, stream)
+            self._sizes = sizes
         for copy in placement.copies_in:
             self._driver.copy(*copy, stream)
         if self.settings.poison:
-            self._poison(placement, stream)
+            self._poison(placement, stream, sizes)
         if self._ready is None or self._ready[0] is not placement:
             self._ready = placement, self._runner(placement, stream)
         with profiled(f"flowloom launch {self.settings.mode}"):
@@ -349,8 +382,8 @@ class GpuExecutor:
         self._driver.record(event, stream)
         self._order.last = stream, event
 
-    def _poison(self, placement: RunBuffers, stream: Handle) -> None:
-        kinds = self._plan.schedule.allocations
+    def _poison(self, placement: RunBuffers, stream: Handle, sizes: RunSizes | None) -> None:
+        kinds = self._plan.schedule.allocations if sizes is None else sizes.allocations
         self._buffers.poison((i for i in placement.staged if kinds[i].kind == "input"), stream)
         for index, allocation in enumerate(kinds):
             direct = placement.addresses.get(index) != self._buffers.addresses[index]
@@ -359,11 +392,15 @@ class GpuExecutor:
                 self._driver.fill(address, POISON, allocation.nbytes, stream)
 
     def _started(
-        self, placement: RunBuffers, inputs: Mapping[str, Any], outputs: OutputsOption
+        self,
+        binder: Binder,
+        placement: RunBuffers,
+        inputs: Mapping[str, Any],
+        outputs: OutputsOption,
     ) -> Run:
-        results = self._binder.results(outputs, self)
+        results = binder.results(outputs, self)
         keep = tuple(inputs.values()), placement.capsules
-        finish = partial(self._finish, placement)
+        finish = partial(self._finish, binder, placement)
         run = Run(self._driver, self._events[(self._runs - 1) % EVENTS], results, finish, keep)
         self._pending = run if placement.staged else None
         return run
@@ -418,11 +455,13 @@ class GpuExecutor:
             return GraphRunner(parts, stream, children=self.settings.children)
         return StreamRunner(parts, stream, graphs=self.settings.mode == "subgraphs")
 
-    def _finish(self, placement: RunBuffers, run: Run, results: dict[str, Any]) -> None:
+    def _finish(
+        self, binder: Binder, placement: RunBuffers, run: Run, results: dict[str, Any]
+    ) -> None:
         """Take a run's results out of page-locked memory, unless the next run already did."""
         with self._lock:
             if self._pending is run:
-                self._binder.collect(placement, results)
+                binder.collect(placement, results)
                 self._pending = None
 
     def _synchronize(self) -> None:

@@ -9,6 +9,7 @@ from compiler.kernels.building.select import best
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
+from compiler.kernels.gpu.entries.sizes import with_grid_guards
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.kernels.sizes import for_all_sizes, hinted, sized
@@ -115,7 +116,7 @@ def generate(group: Group, target: GpuTarget) -> KernelSource:
     if not group.symbols:
         return _generated(group, target)
     with for_all_sizes(group, gpu=True):
-        return _generated(sized(group), target)
+        return with_grid_guards(_generated(sized(group), target), group)
 
 
 def _generated(group: Group, target: GpuTarget) -> KernelSource:

@@ -65,9 +65,22 @@ def at(kernel: KernelSource, sizes: Sizes) -> KernelSource:
     return replace(kernel, launches=launches, workspaces=workspaces)
 
 
-def run_at(name: str, sizes: Sizes, order: Order, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def in_larger_grids(kernel: KernelSource) -> KernelSource:
+    """A kernel at some sizes in grids of more blocks, where the sizes decide the grid."""
+    launches = tuple(
+        replace(own, grid=tuple(n + 1 + n // 2 if n > 1 else n for n in own.grid))
+        for own in kernel.launches
+    )
+    return replace(kernel, launches=launches)
+
+
+def run_at(
+    name: str, sizes: Sizes, order: Order, seed: int = 0, *, larger: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """The result of a kernel for sizes, and numpy's."""
     numeric, kernel = CASES[name].at(sizes), at(sources()[name], sizes)
+    if larger:
+        kernel = in_larger_grids(kernel)
     kernel = replace(kernel, packings=("",) * (numeric.inputs + 1))
     arrays = feeds(numeric, seed)
     values = np.array([*sizes.values()], np.int64)
@@ -80,6 +93,13 @@ def run_at(name: str, sizes: Sizes, order: Order, seed: int = 0) -> tuple[np.nda
 def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
     for number, sizes in enumerate(admitted(CASES[name])):
         result, wanted = run_at(name, sizes, Order(number), number)
+        np.testing.assert_allclose(result, wanted, 1e-4, 1e-4, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_beyond_the_grid_for_its_sizes_do_nothing(name: str):
+    for number, sizes in enumerate(admitted(CASES[name])):
+        result, wanted = run_at(name, sizes, Order(number), number, larger=True)
         np.testing.assert_allclose(result, wanted, 1e-4, 1e-4, err_msg=str(sizes))
 
 

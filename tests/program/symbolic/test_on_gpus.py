@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from compiler.backends.emu.driver import EmulatedDriver
+from compiler.backends.gpu.sized import bucket_size
 from tests.program.checks import check, compiled, model_of
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="kernels are compiled by g++")
@@ -58,6 +59,36 @@ def test_a_transformer_is_compiled_and_loaded_once(
     (message,) = (record.getMessage() for record in caplog.records)
     assert "for all sizes of batch, length" in message
     assert len(loads) == first > 0
+
+
+def test_sizes_of_a_bucket_share_a_graph(monkeypatch: pytest.MonkeyPatch):
+    graphs: list[object] = []
+    instantiate = EmulatedDriver.instantiate
+
+    def counted(driver: EmulatedDriver, graph: object, stream: object) -> object:
+        graphs.append(graph)
+        return instantiate(driver, graph, stream)
+
+    monkeypatch.setattr(EmulatedDriver, "instantiate", counted)
+    text = """g (float[batch, n, 8] x) => (float[batch, n, 8] y) {
+        t = Transpose<perm = [0, 2, 1]>(x) p = MatMul(x, t) s = Softmax(p) y = MatMul(s, x) }"""
+    module, model = compiled(text, target="emu:sm_90:fp32"), model_of(text)
+    numbers = np.random.default_rng(0)
+    counts: list[int] = []
+    for batch, n in ((3, 40), (3, 33), (3, 48), (3, 40), (3, 49), (2, 34), (3, 36)):
+        check(module, model, {"x": numbers.standard_normal((batch, n, 8)).astype("f4")})
+        counts.append(len(graphs))
+    assert counts == [1, 1, 1, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "bucket"),
+    [(2, None, 2), (3, None, 3), (5, None, 6), (64, None, 64), (65, None, 96), (97, 100, 100)],
+)
+def test_buckets_are_powers_of_two_and_three_quarters_of_them(
+    size: int, most: int | None, bucket: int
+):
+    assert bucket_size(size, most) == bucket
 
 
 def test_what_has_no_symbolic_kernel_is_compiled_for_each_size(caplog: pytest.LogCaptureFixture):

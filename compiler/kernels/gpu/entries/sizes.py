@@ -1,7 +1,9 @@
 """Kernels that read the sizes which a run decides from one more operand, as their blocks begin."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 
 from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD
@@ -9,7 +11,16 @@ from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group
 from compiler.kernels.sizes import is_number
 from compiler.kernels.template import KernelSource
-from compiler.tensors.extents import Extent, Monomial, NotForAllSizes, terms_of
+from compiler.tensors.extents import (
+    Atom,
+    Expression,
+    Extent,
+    Maximum,
+    Monomial,
+    NotForAllSizes,
+    Quotient,
+    terms_of,
+)
 from compiler.tensors.symbols import Symbol
 
 MOST_RUNTIME_SIZES = 16
@@ -39,6 +50,53 @@ def _term(monomial: Monomial, factor: int, numbers: Mapping[str, str]) -> str:
     if not all(isinstance(atom, Symbol) for atom in monomial):
         raise NotForAllSizes("no symbolic kernel: a template multiplies and adds sizes alone")
     return " * ".join([str(factor), *(numbers[str(atom)] for atom in monomial)])
+
+
+def with_grid_guards(kernel: KernelSource, group: Group) -> KernelSource:
+    """The kernel of a group with symbols whose blocks beyond the grid for its sizes leave at once.
+
+    So it may be launched in a larger grid, as that of a graph for several sizes.
+    """
+    guards = {
+        launch.symbol: launch
+        for launch in kernel.launches
+        if any(isinstance(size, Expression) for size in launch.grid)
+    }
+
+    def guarded(head: re.Match[str]) -> str:
+        launch = guards.get(head[2])
+        if launch is None:
+            return head[0]
+        pointer = head[3].split(",")[launch.args.index(group.inputs)].split()[-1].lstrip("*")
+        values = {symbol.name: f"{pointer}[{i}]" for i, symbol in enumerate(group.symbols)}
+        beyond = [
+            f"blockIdx.{axis} >= {_c_text(size, values)}"
+            for axis, size in zip("xyz", launch.grid, strict=True)
+            if isinstance(size, Expression)
+        ]
+        return f"{head[0]}\n  if ({' || '.join(beyond)}) return;"
+
+    return replace(kernel, text=KERNEL_HEAD.sub(guarded, kernel.text))
+
+
+def _c_text(extent: Extent, values: Mapping[str, str]) -> str:
+    """The C expression of an extent that is not negative, of 64 bits."""
+    terms = (
+        " * ".join([f"{factor}ll", *(_c_atom(atom, values) for atom in monomial)])
+        for monomial, factor in terms_of(extent)
+    )
+    return f"({' + '.join(sorted(terms))})"
+
+
+def _c_atom(atom: Atom, values: Mapping[str, str]) -> str:
+    match atom:
+        case Symbol():
+            return values[atom.name]
+        case Quotient():  # of numbers that are not negative: rounded to zero is rounded down
+            return f"({_c_text(atom.numerator, values)} / {_c_text(atom.denominator, values)})"
+        case Maximum():
+            first, *others = (_c_text(other, values) for other in atom.extents)
+            return reduce(lambda a, b: f"({a} > {b} ? {a} : {b})", others, first)
 
 
 def with_runtime_sizes(kernel: KernelSource, group: Group) -> KernelSource:

@@ -1,0 +1,257 @@
+"""The proof, made once, that a symbolic schedule is valid for all sizes within limits.
+
+Races, reads before writes and accesses beyond a tensor depend on the order in which the ends of
+views follow each other in an allocation. Where this order is one for all sizes, their ranks stand
+for them: the schedule of ranks, which is one of numbers, is checked as any other. Some bytes
+between two ranks may be none for some sizes; conflicts about them are checked in vain.
+
+Tensors of the arena are checked as if each had memory of its own. Two slots of which none is above
+the other for all sizes may share bytes, so all uses of one must come before all of the other.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+from compiler.errors import ScheduleError
+from compiler.schedule.kernels import LARGEST_COUNT, LARGEST_SIDE
+from compiler.schedule.numbering import ARENA, NumberedSchedule, numbered
+from compiler.schedule.symbolic import SymbolicSchedule
+from compiler.schedule.tasks import ARENA_ALIGNMENT, Allocation, Schedule, Task, View
+from compiler.tensors.assumptions import assuming_nothing
+from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.exact import divides, plain
+from compiler.tensors.extents import (
+    Extent,
+    Symbol,
+    Undecided,
+    at_hints,
+    extent_of,
+    symbols_of,
+)
+from compiler.tensors.inequalities import at_least_zero
+from compiler.tensors.substitution import has_symbols
+from compiler.verify.certificate import LARGEST_GRID, certified, check_operands
+from compiler.verify.happens_before import HappensBefore, check_schedule
+from compiler.verify.memory import lifetimes
+from compiler.verify.seals import check_seals
+from compiler.verify.structure import LARGEST_MEMORY
+
+GRAIN = ARENA_ALIGNMENT
+"""The bytes between two ranks: a multiple of every element's."""
+
+Ranks = Mapping[Extent, int]
+"""Bytes of the schedule of ranks, by those of the schedule."""
+
+
+@dataclass(frozen=True)
+class SizesCertificate:
+    """That a schedule and its kernels are valid for all sizes within the limits of its numbers.
+
+    Only one that `certified_for_all_sizes` issued counts.
+    """
+
+    schedule: SymbolicSchedule
+    numbers: NumberedSchedule
+    issued: bool = field(default=False, init=False)
+
+    def numbers_at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The numbers for sizes by symbol, at the positions of `numbers`.
+
+        Raises NotForAllSizes or ScheduleError if they are not within the limits.
+        """
+        assert self.issued, "the schedule was not checked"
+        numbers = self.numbers.at(sizes)
+        if all(low <= numbers[at] <= high for at, (low, high) in self.numbers.limits.items()):
+            return numbers
+        instance = self.schedule.at(sizes)  # the full check says what is wrong
+        certified(instance.schedule, instance.kernels)
+        raise ScheduleError(f"the schedule is not checked for {dict(sizes)}: report this fault")
+
+
+def certified_for_all_sizes(own: SymbolicSchedule) -> SizesCertificate:
+    """The certificate of a schedule.
+
+    Raises ScheduleError and KernelError as `certified` does, and Undecided where the order of bytes
+    is another for other sizes.
+    """
+    check_seals(own.kernels)
+    for task in own.schedule.tasks:
+        _check_sizes_read(own, task)
+    with assuming_nothing():
+        schedule, kernels = own.bound
+        check_operands(schedule, kernels)
+        ranked = _schedule_of_ranks(own)
+        check_schedule(ranked.schedule)
+        _check_shared_slots(own, ranked)
+        certificate = SizesCertificate(own, numbered(own, _limits(own)))
+    object.__setattr__(certificate, "issued", True)  # a frozen field that no constructor sets
+    return certificate
+
+
+def _check_sizes_read(own: SymbolicSchedule, task: Task) -> None:
+    """Raise ScheduleError unless a kernel gets the sizes of as many symbols as it has."""
+    kernel = own.kernels.get(task.kernel)
+    if kernel is None or not kernel.symbols:
+        return
+    names = own.sizes_of(task)
+    if len(names) != len(kernel.symbols):
+        raise ScheduleError(
+            f"the kernel '{kernel.name}' reads the sizes of {len(kernel.symbols)} symbols, a task"
+            f" passes those of {list(names)}: compile the model again"
+        )
+
+
+def _limits(own: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
+    """The least and the largest number that is valid for an extent."""
+    limits: dict[Extent, tuple[int, int]] = {}
+
+    def limit(extent: Extent, low: int, high: int) -> None:
+        present = limits.get(extent, (low, high))
+        limits[extent] = max(low, present[0]), min(high, present[1])
+
+    schedule, kernels = own.bound
+    for task, bound in zip(own.schedule.tasks, schedule.tasks, strict=True):
+        names = own.sizes_of(task)
+        for name, symbol in zip(names, own.kernels[task.kernel].symbols, strict=True):
+            high = LARGEST_MEMORY if symbol.high is None else symbol.high
+            limit(extent_of(own.symbols[name]), symbol.low, high)
+        for count in kernels[bound.kernel].element_counts if names else ():
+            limit(count, 0, LARGEST_COUNT)
+        for launch in kernels[bound.kernel].launches if names else ():
+            limit(launch.grid[0], 1, LARGEST_GRID)
+            for side in launch.grid[1:]:
+                limit(side, 1, LARGEST_SIDE)
+    for allocation in own.schedule.allocations:
+        if allocation.kind != "arena":
+            limit(allocation.nbytes, 0, LARGEST_MEMORY)
+    limit(extent_of(ARENA), 0, LARGEST_MEMORY)
+    return limits
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A schedule of ranks, in whose arena slots follow each other from these `starts` on."""
+
+    schedule: Schedule
+    starts: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Bytes [begin, end) of an allocation, or of a slot, numbered after the allocations."""
+
+    memory: int
+    begin: Extent
+    end: Extent
+
+
+def _schedule_of_ranks(own: SymbolicSchedule) -> _Ranked:
+    count = len(own.schedule.allocations)
+    views = {
+        id(view): view
+        for task in own.schedule.tasks
+        for view in (*task.reads, *task.writes)
+        if 0 <= view.allocation < count  # the check of ranks names others
+    }
+    slots = {slot.offset: count + number for number, slot in enumerate(own.slots)}
+    places = {number: _place(own.schedule, view, slots) for number, view in views.items()}
+    sizes = [0 if a.kind == "arena" else a.nbytes for a in own.schedule.allocations]
+    sizes += [slot.nbytes for slot in own.slots]
+    ends: list[list[Extent]] = [[0, size] for size in sizes]
+    for place in places.values():
+        ends[place.memory] += (place.begin, place.end)
+    ranks = [*map(_ranks, ends)]
+    tops = [*accumulate((ranks[n][plain(sizes[n])] for n in range(count, len(sizes))), initial=0)]
+
+    def ranked(view: View) -> View:
+        place = places.get(id(view))
+        if place is None:
+            return view
+        begin, end = (ranks[place.memory][plain(end)] for end in (place.begin, place.end))
+        start = tops[place.memory - count] if place.memory >= count else 0
+        size = (end - begin) // ELEMENT_BYTES[view.dtype]
+        return View(view.allocation, start + begin, view.dtype, (size,))
+
+    allocations = [
+        replace(a, shape=(tops[-1] if a.kind == "arena" else _elements(a, ranks[n], sizes[n]),))
+        for n, a in enumerate(own.schedule.allocations)
+    ]
+    tasks = [
+        replace(task, reads=tuple(map(ranked, task.reads)), writes=tuple(map(ranked, task.writes)))
+        for task in own.schedule.tasks
+    ]
+    return _Ranked(replace(own.schedule, allocations=tuple(allocations), tasks=tuple(tasks)), tops)
+
+
+def _elements(allocation: Allocation, ranks: Ranks, size: Extent) -> int:
+    return ranks[plain(size)] // ELEMENT_BYTES[allocation.dtype]
+
+
+def _place(schedule: Schedule, view: View, slots: Mapping[Symbol, int]) -> _Place:
+    """The place of a view; raises ScheduleError for one of the arena that is in no slot."""
+    offset, memory = view.offset, view.allocation
+    arena = schedule.allocations[memory].kind == "arena"
+    within = [symbol for symbol in symbols_of(offset) if symbol in slots]
+    if arena and within:
+        memory = slots[within[0]]
+        offset = offset - extent_of(within[0])
+    if symbols_of(offset) & slots.keys() or (arena and not within and view.nbytes):
+        name = schedule.allocations[view.allocation].name
+        raise ScheduleError(f"a view of '{name}' at {view.offset} is in no slot")
+    if not divides(ELEMENT_BYTES[view.dtype], offset):
+        raise ScheduleError(f"a {view.dtype} at {view.offset} is not aligned for all sizes")
+    return _Place(memory, offset, offset + view.nbytes)
+
+
+def _ranks(ends: Sequence[Extent]) -> Ranks:
+    """Numbers that order ends as they are ordered for all sizes; 0 is that of 0.
+
+    They are the ends themselves if these are numbers.
+    """
+    distinct = [*dict.fromkeys(map(plain, ends))]
+    if not has_symbols(distinct):
+        return {end: end for end in distinct}
+    ordered: list[Extent] = []
+    for end in sorted(distinct, key=at_hints):
+        index = len(ordered)
+        while index and not at_least_zero(end - ordered[index - 1]):
+            index -= 1  # of two that are equal for the example sizes, the one that is less
+            if not at_least_zero(ordered[index] - end):
+                raise Undecided(f"{end} and {ordered[index]} change their order with the sizes")
+        ordered.insert(index, end)
+    first = ordered.index(0)
+    return {end: GRAIN * (number - first) for number, end in enumerate(ordered)}
+
+
+def _check_shared_slots(own: SymbolicSchedule, ranked: _Ranked) -> None:
+    """Raise ScheduleError for slots that may share bytes while both are in use."""
+    arenas = [i for i, a in enumerate(own.schedule.allocations) if a.kind == "arena"]
+    if not own.slots:
+        return
+    lives = lifetimes(ranked.schedule, arenas[0], HappensBefore(ranked.schedule))
+    regions = [bisect_right(ranked.starts, begin) - 1 for begin in lives.begins]
+    reached: list[int] = []
+    """For each slot the bits of all slots below it, directly or not."""
+    for number, slot in enumerate(own.slots):
+        if any(not 0 <= lower < number for lower in slot.below):
+            raise ScheduleError(f"slot {number} of the arena is above a later one")
+        if not divides(ARENA_ALIGNMENT, slot.nbytes):
+            raise ScheduleError(f"slot {number} of the arena has {slot.nbytes} bytes")
+        bits = 0
+        for lower in slot.below:
+            bits |= reached[lower] | 1 << lower
+        reached.append(bits)
+    for region, slot in enumerate(regions):
+        others = [
+            other
+            for other, below in enumerate(regions[:region])
+            if below != slot and not (reached[slot] >> below | reached[below] >> slot) & 1
+        ]
+        if others and not (apart := lives.apart(region, others)).all():
+            other = regions[others[int(apart.argmin())]]
+            raise ScheduleError(
+                f"slots {other} and {slot} of the arena may share bytes for some sizes, and both"
+                " are in use at once"
+            )
