@@ -44,8 +44,9 @@ def test_inputs_without_names_are_refused(inputs: Any) -> None:
         prepare_inputs(SPECS, inputs)
 
 
-def test_aligned_arrays_are_used_in_place() -> None:
-    x = aligned_array((2, 3), numpy.float32)
+@pytest.mark.parametrize("element", [0, 1, 4])
+def test_arrays_at_any_element_are_used_in_place(element: int) -> None:
+    x = aligned_array((6 + element,), numpy.float32)[element:].reshape(2, 3)
     assert numpy.shares_memory(prepare_inputs(SPECS, good() | {"x": x})[0], x)
 
 
