@@ -14,12 +14,6 @@ LEAST = 3
 TABLES = {
     "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
     "frontend/rules/first_opsets.py": (2, "how opsets before 7 differ: no entry has such a form"),
-    "frontend/padding/graphs.py": (1, "padding goes with symbolic shapes"),
-    "frontend/padding/indexing.py": (1, "padding goes with symbolic shapes"),
-    "frontend/padding/movement.py": (1, "padding goes with symbolic shapes"),
-    "frontend/padding/pairs.py": (1, "padding goes with symbolic shapes"),
-    "frontend/padding/reductions.py": (5, "padding goes with symbolic shapes"),
-    "frontend/padding/windows.py": (2, "padding goes with symbolic shapes"),
     "frontend/quantised/contract.py": (1, "the rewriter of each contraction"),
     "frontend/quantised/drop_rounding.py": (1, "one pattern: from extremes to a scale"),
     "frontend/rules/contrib/activations.py": (1, "the activations of onnxruntime's GEMMs"),
