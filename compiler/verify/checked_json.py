@@ -140,7 +140,7 @@ def _reader(kind: Any) -> Reader:
         return partial(checked_record, cast(type[Any], kind))
     if get_origin(kind) is Literal:
         return partial(checked_one_of, allowed=arguments)
-    if get_origin(kind) is Mapping:
+    if get_origin(kind) in (Mapping, dict):
         return partial(_by_name, item=_reader(arguments[1]))
     if get_origin(kind) is UnionType:
         return partial(_optional, item=_reader(arguments[0]))

@@ -1,6 +1,5 @@
 """Operators that index by data, sort or scan. Indices out of range are clamped."""
 
-
 import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
