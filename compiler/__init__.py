@@ -147,7 +147,7 @@ def compile(
     graphs: str = "all",
     quantised: str = "auto",
     semantics: str | Mapping[str, str] | None = None,
-    buckets: Mapping[str, Sequence[int]] | None = None,
+    buckets: None = None,
     check: bool = False,
     progress: "Listener | None" = None,
 ) -> "Module | Any":
@@ -188,8 +188,7 @@ def compile(
 
     A model whose shapes or control flow only a run decides, or with nodes for which there is no
     kernel, becomes a `compiler.program.model.DynamicModule`, which is used in the same way; with
-    `dynamic` False it is refused (docs/dynamic.md). `buckets` are sizes by the name of a dimension
-    (`INPUT.AXIS` if it has none), which are compiled now; inputs are padded to the next one.
+    `dynamic` False it is refused (docs/dynamic.md). `buckets` are refused: sizes are symbols.
 
     `graphs` names the parts of PyGraph to use on cuda and emu: `all`, `none`, or some of
     `resident,indirection,selective` (docs/dynamic.md).
@@ -222,6 +221,7 @@ def compile(
     """
     arguments = locals()
     check_arguments(arguments, COMPILE)
+    del arguments["buckets"]
     from compiler.tools.api.keeping import compiled_or_kept
 
     return compiled_or_kept(arguments)

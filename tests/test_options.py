@@ -52,7 +52,7 @@ WRONG: Mapping[str, list[Any]] = {
     "graphs": ["zz", "", "resident,", 5],
     "quantised": ["zz", "", 5],
     "semantics": ["zz", "", {"zz": "onnx"}, {"*": "zz"}, {1: "onnx"}, 5],
-    "buckets": [{"zz": [1]}, {"n": [0]}, {"n": []}, {"n": ["a"]}, {"n": [1.5]}, {"n": 5}, 5],
+    "buckets": [{"n": [4, 8]}, {}, 5],
     "check": ["x", None],
     "progress": [5],
 }
@@ -95,6 +95,7 @@ def test_each_message_names_the_option_and_the_remedy():
         ({"threads": 0}, ArgumentError, "threads is int 0: it must be a whole number, at least 1"),
         ({"arch": "zz"}, KernelError, "LLVM knows no CPU 'zz' .*: use a name such as"),
         ({"target": "cpu:x86-64-v3:+zz"}, KernelError, r"no feature '\+zz' of x86_64: write its"),
+        ({"buckets": {"n": [4]}}, ArgumentError, "it must be left out: a module runs at any size"),
         ({"dump_ir": "a_file"}, PipelineError, "cannot dump IR to a_file: File exists"),
         ({"pipeline": "canonicalize"}, PipelineError, "gives no schedule: it must end with"),
         ({"profile": "p", "target": "emu"}, DeviceError, "emu nothing is measured: leave out"),

@@ -19,7 +19,7 @@ def test_every_quick_path_is_there():
     ("file", "quick"),
     [
         ("ir/test_values.py", True),
-        ("frontend/padding/test_pairs.py", True),
+        ("frontend/interpreter/test_exact.py", True),
         ("frontend/test_import.py", False),
         ("passes/test_runner.py", True),
         ("passes/graph/test_fuse_operators.py", False),

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 QUICK = (
     *("autotune/substitution", "backends/cuda", "choice", "display", "driver", "emulator"),
-    *("frontend/contrib", "frontend/interpreter", "frontend/operators", "frontend/padding"),
+    *("frontend/contrib", "frontend/interpreter", "frontend/operators"),
     *("graph", "interfaces", "ir", "kernels/cpu", "kernels/gpu/entries", "kernels/tir"),
     *("passes/schedule", "passes/test_*.py", "program", "rewrite/search", "rewrite/test_*.py"),
     *("scheduling", "support", "target", "tensors", "verify"),

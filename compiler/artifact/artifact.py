@@ -11,11 +11,12 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, NoReturn
 
-from compiler.artifact.choice_json import choice_from_json, choice_to_json, tuning_from_json
+from compiler.artifact.choice_json import choice_from_json, choice_to_json
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
     KERNELS_FILE,
@@ -42,7 +43,7 @@ from compiler.errors import (
     ShapeError,
 )
 from compiler.schedule.choices import Choice, TuningRecord
-from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
+from compiler.schedule.kernels import KernelSpec, Operand
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import WAYS
 from compiler.verify import checked_json as read
@@ -57,77 +58,6 @@ SUFFIXES = {
     "emu": ("zip", "cu"),
 }
 """File name endings of kernels' code and of its source (none on the CPU), by language."""
-
-
-@dataclass(frozen=True)
-class KernelEntry:
-    """A kernel without its code and source, and the files that hold them (no source: empty)."""
-
-    kernel: KernelSpec
-    code: str
-    source: str
-
-
-def _entry(value: object, path: str) -> KernelEntry:
-    entry = read.as_object(value, path)
-    language = read.checked_one_of(entry.get("language"), SUFFIXES, f"{path}.language")
-    spec = KernelSpec(
-        name=read.string(entry, "name", path),
-        language=cast(Literal["object", "cuda", "hip", "emu"], language),
-        code=b"",
-        launches=read.checked_sequence(entry, "launches", path, _launch),
-        packings=read.checked_sequence(entry, "packings", path, read.text),
-        workspaces=read.checked_sequence(entry, "workspaces", path, read.natural),
-        flops=read.natural(entry.get("flops"), f"{path}.flops"),
-        traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{path}.traffic_bytes"),
-        serial_ns=read.natural(entry.get("serial_ns", 0), f"{path}.serial_ns"),
-        estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{path}.estimated_ns"),
-        reads=read.checked_sequence(entry, "reads", path, _operand),
-        writes=read.checked_sequence(entry, "writes", path, _operand),
-        footprint=_footprint(entry.get("footprint"), f"{path}.footprint"),
-    )
-    return KernelEntry(spec, read.string(entry, "code", path), read.string(entry, "source", path))
-
-
-def _operand(value: object, path: str) -> Operand:
-    entry = read.as_object(value, path)
-    shape = read.checked_sequence(entry, "shape", path, read.natural)
-    return Operand(read.dtype(entry.get("dtype"), f"{path}.dtype"), shape)
-
-
-def _footprint(value: object, path: str) -> Footprint:
-    entry = read.as_object(value, path)
-    return Footprint(
-        read_launches=read.checked_sequence(entry, "read_launches", path, read.text),
-        accesses=read.natural(entry.get("accesses"), f"{path}.accesses"),
-        by_solver=read.natural(entry.get("by_solver"), f"{path}.by_solver"),
-        by_enumeration=read.natural(entry.get("by_enumeration"), f"{path}.by_enumeration"),
-        undecided=read.checked_sequence(entry, "undecided", path, read.text),
-    )
-
-
-def _launch(value: object, path: str) -> Launch:
-    entry = read.as_object(value, path)
-    return Launch(
-        symbol=read.string(entry, "symbol", path),
-        args=read.checked_sequence(entry, "args", path, read.natural),
-        grid=_triple(entry, "grid", path),
-        block=_triple(entry, "block", path),
-        shared_bytes=read.natural(entry.get("shared_bytes"), f"{path}.shared_bytes"),
-        registers=read.natural(entry.get("registers"), f"{path}.registers"),
-        static_shared_bytes=read.natural(
-            entry.get("static_shared_bytes"), f"{path}.static_shared_bytes"
-        ),
-        programmatic=read.boolean(entry.get("programmatic"), f"{path}.programmatic"),
-        indirect=read.string(entry, "indirect", path),
-    )
-
-
-def _triple(entry: dict[str, object], key: str, path: str) -> tuple[int, int, int]:
-    numbers = read.checked_sequence(entry, key, path, read.natural)
-    if len(numbers) != 3:
-        raise ArtifactError(f"{path}.{key} does not have three numbers")
-    return numbers
 
 
 MANIFEST = ARTIFACT_MANIFEST.file
@@ -270,7 +200,9 @@ def load(
         kernels=kernels,
         weights=weights,
         choice=choice,
-        tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
+        tuning=None
+        if manifest.get("tuning") is None
+        else read.checked_record(TuningRecord, manifest["tuning"], f"{folder / MANIFEST}: tuning"),
         library=library,
         certificate=certificate,
         semantics=_semantics(manifest, folder),
@@ -283,7 +215,7 @@ def _semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | No
     if "semantics" not in manifest:
         return None
     ways = read.as_object(manifest["semantics"], where)
-    return {rule: read.checked_one_of(way, WAYS, f"{where}.{rule}") for rule, way in ways.items()}
+    return {rule: read.checked_one_of(way, f"{where}.{rule}", WAYS) for rule, way in ways.items()}
 
 
 def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
@@ -300,21 +232,40 @@ def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
 
 
 def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
-    """Every kernel of the table by name, with its code and source; `contents` are files by name."""
+    """Every kernel of the table by name, with its code and source; `contents` are files by name.
+
+    Raises ArtifactError that names the place of what is wrong.
+    """
+
+    def code(value: object, path: str) -> bytes:
+        file = read.text(value, path)
+        if file not in contents:
+            raise ArtifactError(f"{MANIFEST} has no hash of {file}: compile the model again")
+        return contents[file]
+
+    def source(value: object, path: str) -> str:
+        return code(value, path).decode() if read.text(value, path) else ""
+
+    operands = partial(
+        read.checked_items, item=partial(read.checked_record, Operand, dtype=read.dtype)
+    )
+    kernel = partial(
+        read.checked_record,
+        KernelSpec,
+        code=code,
+        source=source,
+        reads=operands,
+        writes=operands,
+        symbols=partial(read.checked_items, item=_no_symbol),
+    )
+    table = read.parse_json(contents[KERNELS_FILE], KERNELS_FILE)
     kernels: dict[str, KernelSpec] = {}
-    # The entries of a table; raises ArtifactError that names the place of what is wrong.
-    for entry in read.checked_sequence(
-        {"kernels": read.parse_json(contents[KERNELS_FILE], KERNELS_FILE)},
-        "kernels",
-        KERNELS_FILE,
-        _entry,
-    ):
-        name = entry.kernel.name
-        if name in kernels:
-            raise ArtifactError(f"{KERNELS_FILE} has two kernels '{name}'")
-        for file in (entry.code, *([entry.source] if entry.source else [])):
-            if file not in contents:
-                raise ArtifactError(f"{MANIFEST} has no hash of {file}: compile the model again")
-        source = contents[entry.source].decode() if entry.source else ""
-        kernels[name] = replace(entry.kernel, code=contents[entry.code], source=source)
+    for spec in read.checked_items(table, f"{KERNELS_FILE}.kernels", kernel):
+        if spec.name in kernels:
+            raise ArtifactError(f"{KERNELS_FILE} has two kernels '{spec.name}'")
+        kernels[spec.name] = spec
     return kernels
+
+
+def _no_symbol(value: object, path: str) -> NoReturn:
+    raise ArtifactError(f"{path}: a saved kernel is for the sizes of its schedule")

@@ -11,6 +11,7 @@ from typing import Any
 from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import ArtifactError
 from compiler.schedule.kernels import KernelSpec
+from compiler.support.caches import write_whole
 from compiler.verify.seals import unsealed_code
 
 FORMAT = 1
@@ -108,14 +109,8 @@ class KernelTimeDatabase:
         entries.sort(
             key=lambda entry: tuple(str(entry[f]) for f in KernelTimeKey.__dataclass_fields__)
         )
-        temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
         text = json.dumps({"format": FORMAT, "kernels": entries}, indent=1)
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(Path(path), text.encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "KernelTimeDatabase":

@@ -46,6 +46,8 @@ class Facts:
 
     `on_extents` computes one element from those of the operands where they are extents, or
     truths of extents: exact integers, which do not wrap. A reduction folds its operand by it.
+
+    What is `derived` makes weights of weights: a result of these alone is one, computed once.
     """
 
     flops: "int | Callable[[Use], int]" = 1
@@ -64,6 +66,7 @@ class Facts:
     idempotent: bool = False
     involution: bool = False
     on_extents: Callable[..., Any] | None = None
+    derived: bool = False
 
     @property
     def is_small(self) -> bool:
@@ -75,3 +78,6 @@ class Facts:
 
 REPEATED = Facts(repeats=True)
 """What moves elements, each perhaps to many results."""
+
+DERIVED = Facts(derived=True)
+"""What moves elements of weights, too."""

@@ -19,12 +19,7 @@ from compiler.backends.gpu.sized import SizedExecutable
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
-from compiler.errors import (
-    ModelError,
-    ShapeError,
-    SymbolicFaultWarning,
-    UnsupportedOperatorError,
-)
+from compiler.errors import SymbolicFaultWarning, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
@@ -35,16 +30,11 @@ from compiler.frontend.importing.part import (
     specialise_part,
 )
 from compiler.frontend.importing.specialise import Problem
-from compiler.frontend.padding.graphs import Padding, padding_of
-from compiler.frontend.padding.masking import padded_graph
-from compiler.frontend.padding.pairs import CannotPad
 from compiler.graph.fusion.recurrences import recurrence_kernels
-from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
 from compiler.program.host import host_obstacle
 from compiler.program.interpreted import InterpretedGraph, is_small
-from compiler.program.padded import BucketModule, PaddedSegment, PaddingPool
 from compiler.program.request import InputArrays, SegmentRequest
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
@@ -72,9 +62,6 @@ RESIDENT_BACKENDS = ("cuda", "emu")
 LONGEST_REASON = 200
 """Characters of the reason why a segment is not compiled for all sizes."""
 
-ALONE = "leave the dimension out of the buckets, or pad its inputs and mask them in the model"
-"""The remedy where padding would change a result."""
-
 
 @dataclass(frozen=True, slots=True)
 class SavedSegment:
@@ -88,19 +75,19 @@ class SavedSegment:
 class SegmentCompiler:
     """Compiles segments with the options of `compiler.compile`.
 
-    `saved` are modules that were compiled before, by digest. All modules share
-    equal weights, and their arenas, as far as the backend can.
+    `symbols` are those of the axes of the model's inputs, None for an axis of fixed size. `saved`
+    are modules that were compiled before, by digest. All modules share equal weights, and their
+    arenas, as far as the backend can.
     """
 
     context: ModelContext
     settings: Settings
     options: Mapping[str, Any]
-    buckets: Buckets
+    symbols: Mapping[str, Sequence[str | None]]
     saved: Mapping[str, SavedSegment] = field(default_factory=dict[str, SavedSegment])
     modules: dict[str, Module] = field(default_factory=dict[str, Module])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     _weights: WeightStore = field(default_factory=WeightStore)
-    _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
     _searched: set[str] = field(default_factory=set[str])
     _symbolic: SymbolicSegments = field(default_factory=SymbolicSegments)
     _resident: ResidentMemory | None = None
@@ -166,7 +153,7 @@ class SegmentCompiler:
     def _for_these_sizes(
         self, request: SegmentRequest, interpreted: bool = False
     ) -> Specialised | SegmentSplit | Needs:
-        """The segment for the shapes of a request alone, or for the bucket that they are in."""
+        """The segment for the shapes of a request alone."""
         folding = self._folded(request)
         if not isinstance(folding, FoldedGraph):
             return folding
@@ -174,15 +161,15 @@ class SegmentCompiler:
             return StaticSegment(folding.outputs, None)
         if interpreted or is_small(folding.graph):
             return StaticSegment(folding.outputs, InterpretedGraph(folding.graph))
-        padded = self._in_bucket(request, folding)
-        return padded or StaticSegment(folding.outputs, self._runner(request, folding.graph))
+        module = self._module(request, folding.graph)
+        return StaticSegment(folding.outputs, self._on_device(request, module))
 
     def _for_all_sizes(self, request: SegmentRequest) -> StaticSegment | None:
         """The segment at the request's sizes; None if it shall be compiled for these alone.
 
         It is compiled for all sizes at its first. Raises NotForAllSizes if it cannot be.
         """
-        if self.buckets.sizes or parse_target(self.settings.target).backend not in SHARED_CODE:
+        if parse_target(self.settings.target).backend not in SHARED_CODE:
             return None
         if self.saved and request.digest in self.saved:
             return None
@@ -192,7 +179,7 @@ class SegmentCompiler:
                 return self._at_sizes(request, segment, sizes)
         if key in self._symbolic.fixed:
             return None
-        axes = symbolic_axes(request.shapes, self.buckets.axes)
+        axes = symbolic_axes(request.shapes, self.symbols)
         segment = self._compiled_for_all(request, axes)
         if segment is None:
             return None
@@ -277,10 +264,6 @@ class SegmentCompiler:
         folder = None if dump is None else Path(dump) / f"{request.source.name}-sizes"
         return replace(self.settings, dump_ir=folder)
 
-    def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
-        """The module of a graph; its tensors stay on the device where they can."""
-        return self._on_device(request, self._module(request, graph))
-
     def _on_device(self, request: SegmentRequest, module: Module) -> SegmentRunner:
         """A module, whose tensors stay on the device where they can."""
         if not self._has_residents:
@@ -310,73 +293,13 @@ class SegmentCompiler:
             return _split(specialised.obstacles, source, self.context)
         return folded(specialised.graph)
 
-    def _in_bucket(self, request: SegmentRequest, exact: FoldedGraph) -> PaddedSegment | None:
-        """The segment in a bucket for its inputs; None if there is none that computes it."""
-        shapes = self.buckets.shapes_of(request.shapes)
-        if shapes is None:
-            return None
-        try:
-            bucket = self._bucket(request.with_shapes(shapes))
-            padding = self._padding(bucket.graph, bucket.example, exact.graph)
-            extents = bucket.padding.extents_of(padding)
-        except CannotPad as reason:
-            _LOG.warning(
-                "no bucket for %s, which is compiled alone: %s; %s", request, reason, ALONE
-            )
-            return None
-        names = [name for name, _ in exact.graph.outputs]
-        crops = dict(zip(names, padding.outputs, strict=True))
-        return PaddedSegment.of(bucket, exact.outputs, extents, request.shapes, crops)
-
-    def _bucket(self, request: SegmentRequest) -> BucketModule:
-        """The module of a bucket; raises CannotPad if its graph cannot be padded."""
-        digest = request.digest
-        if digest not in self._padded:
-            large = self._folded(request)
-            if not isinstance(large, FoldedGraph):
-                raise CannotPad("its graph depends on contents")
-            example, padding = self._example(request, large.graph)
-            module = self._module(request, padded_graph(large.graph, padding), padding)
-            pool = PaddingPool(request.shapes)
-            self._padded[digest] = BucketModule(
-                shapes=request.shapes,
-                graph=large.graph,
-                example=example,
-                padding=padding,
-                module=module,
-                pool=pool,
-            )
-        return self._padded[digest]
-
-    def _example(self, request: SegmentRequest, bucket: Graph) -> tuple[Graph, Padding]:
-        """A smaller graph that a bucket computes; raises CannotPad if there is none."""
-        reasons = list[CannotPad]()
-        failures = list[CannotPad]()
-        for shapes in self.buckets.examples(request.shapes):
-            try:
-                small = self._folded(request.with_shapes(shapes))
-                if not isinstance(small, FoldedGraph):
-                    raise CannotPad("its graph depends on contents")
-                return small.graph, self._padding(bucket, small.graph, small.graph)
-            except CannotPad as reason:
-                reasons.append(reason)
-            except (ModelError, ShapeError) as error:
-                failures.append(CannotPad(f"its graph has no smaller sizes: {error}"))
-        raise (reasons or failures)[0]
-
-    def _padding(self, bucket: Graph, example: Graph, smaller: Graph) -> Padding:
-        """How a bucket computes a smaller graph; raises CannotPad if it cannot."""
-        return padding_of(bucket, example, smaller, self.buckets.names)
-
-    def _module(
-        self, request: SegmentRequest, graph: Graph, padding: Padding | None = None
-    ) -> Module:
+    def _module(self, request: SegmentRequest, graph: Graph) -> Module:
         """The compiled graph, or the saved one."""
-        digest = request.digest + ("" if padding is None else f"-{padding.digest}")
+        digest = request.digest
         if digest not in self.modules:
             saved = self.saved.get(digest)
             self.modules[digest] = (
-                self._compiled(request, graph, digest, ahead=padding is not None)
+                self._compiled(request, graph, digest)
                 if saved is None
                 else load_placed(
                     saved.directory, self._weights.copies, self.options, with_sha256(saved.manifest)
@@ -384,13 +307,11 @@ class SegmentCompiler:
             )
         return self.modules[digest]
 
-    def _compiled(
-        self, request: SegmentRequest, graph: Graph, digest: str, *, ahead: bool
-    ) -> Module:
-        """The module of a graph; one compiled ahead for a bucket is searched like a whole model."""
+    def _compiled(self, request: SegmentRequest, graph: Graph, digest: str) -> Module:
+        """The module of a graph; a segment's first is searched like a whole model."""
         start = perf_counter()
         count = len(graph.operators)
-        first = ahead or request.source.name not in self._searched
+        first = request.source.name not in self._searched
         effort = segment_settings(self.settings, count, first=first)
         if effort is self.settings:
             self._searched.add(request.source.name)
@@ -409,7 +330,7 @@ class SegmentCompiler:
         return module
 
     def drop(self, specialised: Specialised) -> None:
-        """Forget the module of a specialisation; those of buckets stay."""
+        """Forget the module of a specialisation."""
         if isinstance(specialised, StaticSegment):
             runner = specialised.runner
             used = runner.module if isinstance(runner, ResidentModule) else runner
@@ -444,8 +365,6 @@ class SegmentCompiler:
         """Release idle threads and arenas of all modules."""
         for module in self.modules.values():
             module.close()
-        for bucket in self._padded.values():
-            bucket.pool.close()
         if self._resident is not None:
             self._resident.release()
 

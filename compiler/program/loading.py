@@ -17,11 +17,11 @@ from compiler.driver.settings import Settings
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels.building import KernelCache
-from compiler.program.buckets import Buckets
 from compiler.program.compiling import SavedSegment, SegmentCompiler
 from compiler.program.model import DynamicModule
 from compiler.program.reading import read_program
 from compiler.program.segment import SegmentSplit
+from compiler.program.signature import input_symbols
 
 
 def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> DynamicModule:
@@ -44,10 +44,10 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
     path = directory / MODEL_FILE
     shapes = manifest["input_shapes"]
     model = read_program(path, shapes, settings.check_indices, settings.semantics)
-    buckets = Buckets.of(manifest["buckets"], model.inputs)
+    symbols = input_symbols(model.inputs)
     segments = program_segments(directory, manifest).items()
     saved = {folder.name: SavedSegment(folder, digest) for folder, digest in segments}
-    module = DynamicModule(model, SegmentCompiler(model.context, settings, options, buckets, saved))
+    module = DynamicModule(model, SegmentCompiler(model.context, settings, options, symbols, saved))
     alone = {int(node): why for node, why in manifest["on_host"].items()}
     module.body.refine(SegmentSplit(alone, frozenset(manifest["split_at"])))
     return module

@@ -1,6 +1,5 @@
 """A compiled model of which only a run decides shapes or control flow."""
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -14,7 +13,6 @@ from compiler.display.html import info_table, tensor_lines
 from compiler.driver.settings import Settings
 from compiler.errors import DeviceError, ShapeError
 from compiler.program.body import ProgramBody, Runtime
-from compiler.program.buckets import Buckets, open_dimensions
 from compiler.program.compiling import SegmentCompiler
 from compiler.program.control import control
 from compiler.program.host import HostValue
@@ -22,7 +20,13 @@ from compiler.program.ownership import Holders
 from compiler.program.reading import GivenShapes, ReadModel, read_program
 from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
-from compiler.program.signature import TEXT_KINDS, ValueType, checked_inputs, example_of
+from compiler.program.signature import (
+    TEXT_KINDS,
+    ValueType,
+    checked_inputs,
+    example_of,
+    input_symbols,
+)
 from compiler.support.arguments import (
     LOAD,
     PREPARE,
@@ -33,9 +37,6 @@ from compiler.support.arguments import (
     whole,
 )
 from compiler.support.words import counted
-from compiler.target.target import parse_target
-
-_LOG = logging.getLogger("compiler.program")
 
 DEFAULT_SPECIALISATIONS = 64
 """The most specialisations of a segment that a program keeps."""
@@ -187,7 +188,6 @@ class DynamicModule:
             "check_indices": settings.check_indices,
             "graphs": str(settings.graphs),
             "semantics": dict(settings.semantics.ways),
-            "buckets": self.compiler.buckets.sizes,
             "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
             "on_host": {str(node): why for node, why in division.alone.items()},
             "split_at": sorted(division.split_at),
@@ -251,35 +251,16 @@ def open_model(
     shapes: GivenShapes,
     settings: Settings,
     options: Mapping[str, Any],
-    buckets: Mapping[str, Sequence[int]],
 ) -> DynamicModule:
     """A module for any sizes of the dimensions that `shapes` leaves open.
 
-    It is compiled now for all buckets, if those are all of its open dimensions. Raises ModelError,
-    ShapeError and UnsupportedOperatorError.
+    If it leaves none, what only reads inputs is compiled now. Raises ModelError, ShapeError and
+    UnsupportedOperatorError.
     """
     source = read_program(model, shapes, settings.check_indices, settings.semantics)
-    bucket_sizes = Buckets.of(buckets, source.inputs)
-    module = DynamicModule(source, SegmentCompiler(source.context, settings, options, bucket_sizes))
-    open_symbols = {s for type in source.inputs for s in open_dimensions(type) if s is not None}
+    symbols = input_symbols(source.inputs)
+    module = DynamicModule(source, SegmentCompiler(source.context, settings, options, symbols))
     tensors = all(type.kind == "tensor" and type.shape is not None for type in source.inputs)
-    if tensors and open_symbols <= buckets.keys():
-        for sizes in _in_turn(bucket_sizes.all_sizes(), settings.target):
-            module.prepare(sizes)
-    elif buckets:
-        missing = ", ".join(sorted(open_symbols - buckets.keys())) or "other inputs than tensors"
-        _LOG.warning(
-            "%s is compiled for buckets when a run first needs them, as it leaves %s open",
-            source.graph.name,
-            missing,
-        )
+    if tensors and not any(symbol for axes in symbols.values() for symbol in axes):
+        module.prepare()
     return module
-
-
-def _in_turn(sizes: Sequence[dict[str, int]], target: str) -> Iterable[dict[str, int]]:
-    """The buckets in the order in which they are compiled: later ones share earlier ones' weights.
-
-    On a CPU that depends on tiles, which matter most to the largest; on a GPU on substitutions,
-    which gain most in the smallest.
-    """
-    return sizes if parse_target(target).gains_by_substitution else reversed(sizes)

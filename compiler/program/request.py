@@ -1,7 +1,7 @@
 """Requests for a segment at inputs of some types, and of some contents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,14 +20,6 @@ class SegmentRequest:
     source: SegmentSource
     inputs: InputArrays
     known: frozenset[str]
-
-    def with_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> "SegmentRequest":
-        """The request for inputs of other shapes, with unknown contents."""
-        inputs = {
-            name: np.broadcast_to(np.zeros((), array.dtype), shapes[name])
-            for name, array in self.inputs.items()
-        }
-        return replace(self, inputs=inputs)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

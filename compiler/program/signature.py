@@ -1,6 +1,6 @@
 """The inputs and outputs of a program: types with symbolic dimensions, and checks of a run's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -126,6 +126,19 @@ def _element(
     return checked_value(what, ValueType(name), value, symbols)
 
 
+def axis_symbols(type: ValueType) -> tuple[str | None, ...]:
+    """The symbol of each axis: None for a size, `input.axis` for an unnamed dimension."""
+    return tuple(
+        None if isinstance(size, int) else size or f"{type.name}.{axis}"
+        for axis, size in enumerate(type.shape or ())
+    )
+
+
+def input_symbols(inputs: Iterable[ValueType]) -> dict[str, tuple[str | None, ...]]:
+    """The symbols of the axes of each input whose rank is known, by its name."""
+    return {type.name: axis_symbols(type) for type in inputs if type.shape is not None}
+
+
 def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     """Zeros of a tensor's type, for sizes by symbol (`input.axis` if it has none).
 
@@ -134,8 +147,8 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     if type.shape is None:
         raise ShapeError(f"the input {type} has any rank: run the model once instead")
     shape: list[int] = []
-    for axis, size in enumerate(type.shape):
-        extent = size if isinstance(size, int) else sizes.get(size or f"{type.name}.{axis}")
+    for axis, (size, symbol) in enumerate(zip(type.shape, axis_symbols(type), strict=True)):
+        extent = size if isinstance(size, int) else sizes.get(symbol or "")
         if extent is None:
             raise ShapeError(f"dimension {axis} of the input {type} is open: give its size")
         shape.append(extent)

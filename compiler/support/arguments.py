@@ -66,6 +66,10 @@ def _are_shapes(value: object) -> bool:
     )
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 def _is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
@@ -210,8 +214,9 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "semantics": optional(
         ArgumentKind("'onnx', 'onnxruntime' or a mapping from rules to these", _are_semantics)
     ),
-    "buckets": optional(
-        ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
+    "buckets": ArgumentKind(
+        "left out: a module runs at any size, and its `prepare` compiles for sizes ahead",
+        _is_none,
     ),
 }
 """The arguments of `compiler.compile`."""
@@ -320,17 +325,6 @@ def _checked(method: Callable[..., Any], kinds: Mapping[str, ArgumentKind]) -> C
             ) from error
 
     return call
-
-
-def check_buckets(buckets: object, one_schedule: Mapping[str, bool]) -> None:
-    """Raise ArgumentError for buckets with an option that only one schedule can have."""
-    asked = [name for name, passed in one_schedule.items() if passed]
-    if buckets and asked:
-        raise ArgumentError(
-            f"buckets={_shown(buckets)} make several schedules, and {asked[0]} is for one: leave"
-            " that out, or the buckets (--bucket on the command line) and name one size in"
-            " input_shapes (--input-shape)"
-        )
 
 
 def inputs_by_name(inputs: Mapping[str, Any]) -> dict[str, Any]:

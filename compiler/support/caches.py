@@ -16,6 +16,7 @@ from functools import cache
 from importlib import metadata
 from inspect import getsource
 from pathlib import Path
+from secrets import token_hex
 
 REMEDY = "set FLOWLOOM_CACHE to a directory that can be written"
 """The remedy for a cache that cannot be used."""
@@ -99,23 +100,23 @@ def read_sealed(path: Path) -> bytes | None:
 def write_sealed(path: Path, content: bytes) -> None:
     """Write a file of a cache with its checksum; nothing where it cannot be written."""
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, hashlib.sha256(content).digest() + content)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file next to its path, then move it there; OSError, and no trace, where that fails.
 
-    A reader, or another process that writes the same file, sees all of it or nothing.
+    Folders above it are made. A reader, or another process that writes the same file, sees all of
+    it or nothing.
     """
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        try:
-            file.write(content)
-            file.close()
-            os.replace(file.name, path)
-        except OSError:
-            os.unlink(file.name)
-            raise
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"tmp{token_hex(8)}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def compiled_once(

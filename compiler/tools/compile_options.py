@@ -13,14 +13,10 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
     """
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
-    buckets: dict[str, list[int]] = {}
-    for name, sizes in options.bucket:
-        buckets.setdefault(name, []).extend(sizes)
     return {
         "target": options.target or "cpu",
         "pipeline": options.pipeline,
         "input_shapes": dict(options.input_shape),
-        "buckets": buckets,
         "arch": options.arch,
         "precision": options.precision,
         "threads": getattr(options, "threads", None),

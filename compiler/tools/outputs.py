@@ -10,6 +10,7 @@ import numpy as np
 from compiler.artifact.replacing import check_place
 from compiler.backends.memory import Array
 from compiler.errors import FlowloomError
+from compiler.support.caches import write_whole
 
 
 def check_file(path: Path | None) -> None:
@@ -51,10 +52,7 @@ def write_npz(path: Path, outputs: dict[str, Array]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically, replacing an older one."""
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error

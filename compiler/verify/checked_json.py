@@ -1,14 +1,20 @@
 """Reads JSON whose every entry is checked: what does not fit is an ArtifactError that names it."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar, cast
+from dataclasses import MISSING
+from functools import cache, partial
+from types import UnionType
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from compiler.errors import ArtifactError
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
-K = TypeVar("K", str, int)
 T = TypeVar("T")
+
+Reader = Callable[[object, str], Any]
+"""The checked form of a value of JSON; raises ArtifactError that begins with its path."""
 
 
 def parse_json(text: str | bytes, what: str) -> object:
@@ -26,16 +32,12 @@ def as_object(value: object, path: str) -> dict[str, object]:
     return cast(dict[str, object], value)
 
 
-def checked_sequence(
-    entry: Mapping[K, object], key: K, path: str, read: Callable[[object, str], T]
-) -> tuple[T, ...]:
-    """The list below a key; `read` checks each of its entries."""
-    inside = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]"
-    value: object = entry.get(key)
+def checked_items(value: object, path: str, item: Callable[[object, str], T]) -> tuple[T, ...]:
+    """A value that must be a list; `item` checks each of its entries."""
     if not isinstance(value, list):
-        raise ArtifactError(f"{inside} is not a list")
+        raise ArtifactError(f"{path} is not a list")
     entries = cast(list[object], value)
-    return tuple(read(item, f"{inside}[{index}]") for index, item in enumerate(entries))
+    return tuple(item(entry, f"{path}[{index}]") for index, entry in enumerate(entries))
 
 
 def string(entry: dict[str, object], key: str, path: str) -> str:
@@ -80,7 +82,7 @@ def boolean(value: object, path: str) -> bool:
     return value
 
 
-def checked_one_of(value: object, allowed: Iterable[str], path: str) -> str:
+def checked_one_of(value: object, path: str, allowed: Iterable[str]) -> str:
     """A value that must be one of some strings."""
     if value not in (names := [*allowed]):
         raise ArtifactError(f"{path} is {value!r}, not {', '.join(names)}")
@@ -92,3 +94,71 @@ def dtype(value: object, path: str) -> str:
     if (name := text(value, path)) not in ELEMENT_BYTES:
         raise ArtifactError(f"{path} is {name!r}, which is not a dtype")
     return name
+
+
+def checked_record(kind: type[T], value: object, path: str, **readers: Reader) -> T:
+    """A dataclass of the entries of an object, each checked by its field's type or its reader.
+
+    Whole numbers are at least 0. An entry that is left out has the field's default.
+    """
+    entry = as_object(value, path)
+    fields = {
+        name: (readers.get(name) or _reader(own))(entry.get(name), f"{path}.{name}")
+        for name, (own, required) in _fields(kind).items()
+        if required or name in entry
+    }
+    return kind(**fields)
+
+
+@cache
+def _fields(kind: type[Any]) -> Mapping[str, tuple[Any, bool]]:
+    """The type of each field of a dataclass, and whether it has no default."""
+    types = get_type_hints(kind)
+    return {
+        own.name: (types[own.name], own.default is MISSING and own.default_factory is MISSING)
+        for own in dataclasses.fields(cast(Any, kind))
+    }
+
+
+_READERS: Mapping[object, Reader] = {
+    Any: lambda value, path: value,
+    bool: boolean,
+    float: checked_number,
+    int: natural,
+    str: text,
+}
+"""The readers of plain values."""
+
+
+@cache
+def _reader(kind: Any) -> Reader:
+    """The reader of values of a type."""
+    arguments = get_args(kind)
+    if kind in _READERS:
+        return _READERS[kind]
+    if dataclasses.is_dataclass(kind):
+        return partial(checked_record, cast(type[Any], kind))
+    if get_origin(kind) is Literal:
+        return partial(checked_one_of, allowed=arguments)
+    if get_origin(kind) in (Mapping, dict):
+        return partial(_by_name, item=_reader(arguments[1]))
+    if get_origin(kind) is UnionType:
+        return partial(_optional, item=_reader(arguments[0]))
+    assert get_origin(kind) is tuple, kind
+    size = None if ... in arguments else len(arguments)
+    return partial(_tuple, item=_reader(arguments[0]), size=size)
+
+
+def _optional(value: object, path: str, item: Reader) -> Any:
+    return None if value is None else item(value, path)
+
+
+def _by_name(value: object, path: str, item: Reader) -> dict[str, Any]:
+    return {name: item(own, f"{path}.{name}") for name, own in as_object(value, path).items()}
+
+
+def _tuple(value: object, path: str, item: Reader, size: int | None) -> tuple[Any, ...]:
+    entries = checked_items(value, path, item)
+    if size is not None and len(entries) != size:
+        raise ArtifactError(f"{path} has {len(entries)} entries, not {size}")
+    return entries

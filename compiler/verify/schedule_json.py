@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable
-from typing import Literal, cast, get_args
+from functools import partial
+from typing import cast
 
 from compiler.errors import ArtifactError
 from compiler.schedule.tasks import (
     Allocation,
-    AllocationKind,
     Control,
     ControlForm,
     Schedule,
@@ -106,59 +106,41 @@ def from_json(text: str) -> Schedule:
 
 
 def _schedule(value: object, path: str) -> Schedule:
-    entry = read.as_object(value, path)
-    return Schedule(
-        read.string(entry, "name", path),
-        read.checked_sequence(entry, "allocations", path, _allocation),
-        read.checked_sequence(entry, "tasks", path, _task),
+    return read.checked_record(
+        Schedule,
+        value,
+        path,
+        allocations=partial(
+            read.checked_items, item=partial(read.checked_record, Allocation, dtype=read.dtype)
+        ),
+        tasks=partial(read.checked_items, item=_task),
     )
-
-
-def _allocation(value: object, path: str) -> Allocation:
-    entry = read.as_object(value, path)
-    kind = read.checked_one_of(entry.get("kind"), get_args(AllocationKind), f"{path}.kind")
-    dtype = read.dtype(entry.get("dtype"), f"{path}.dtype")
-    shape = read.checked_sequence(entry, "shape", path, read.natural)
-    return Allocation(cast(AllocationKind, kind), read.string(entry, "name", path), dtype, shape)
 
 
 def _task(value: object, path: str) -> Task:
-    entry = read.as_object(value, path)
-    subflow = read.checked_integer(entry.get("subflow"), f"{path}.subflow")
-    return Task(
-        kernel=read.string(entry, "kernel", path),
-        stream=read.natural(entry.get("stream"), f"{path}.stream"),
-        after=read.checked_sequence(entry, "after", path, read.natural),
-        reads=read.checked_sequence(entry, "reads", path, _view),
-        writes=read.checked_sequence(entry, "writes", path, _view),
-        subflow=None if subflow == NO_SUBFLOW else read.natural(subflow, f"{path}.subflow"),
-        nodes=read.checked_sequence(entry, "nodes", path, read.text),
-        control=_control(entry["control"], f"{path}.control") if "control" in entry else None,
+    views = partial(read.checked_items, item=_view)
+    return read.checked_record(
+        Task, value, path, reads=views, writes=views, subflow=_subflow, control=_control
     )
+
+
+def _subflow(value: object, path: str) -> int | None:
+    return None if read.checked_integer(value, path) == NO_SUBFLOW else read.natural(value, path)
 
 
 def _control(value: object, path: str) -> Control:
     entry = read.as_object(value, path)
-    kind = read.checked_one_of(entry.get("kind"), ("if", "loop"), f"{path}.kind")
-    length = entry.get("length")
-    form = ControlForm(
-        kind=cast(Literal["if", "loop"], kind),
-        carried=read.natural(entry.get("carried"), f"{path}.carried"),
-        length=None if length is None else read.natural(length, f"{path}.length"),
-        conditional=read.boolean(entry.get("conditional"), f"{path}.conditional"),
-        scans=read.checked_sequence(entry, "scans", path, read.boolean),
-        stacks=read.checked_sequence(entry, "stacks", path, read.boolean),
-    )
-    return Control(form, read.checked_sequence(entry, "bodies", path, _schedule))
+    bodies = read.checked_items(entry.get("bodies"), f"{path}.bodies", _schedule)
+    return Control(read.checked_record(ControlForm, entry, path), bodies)
 
 
 def _view(value: object, path: str) -> View:
     if not isinstance(value, list) or len(cast(list[object], value)) != 4:
         raise ArtifactError(f"{path} is not [allocation, offset, dtype, shape]")
-    allocation, offset, dtype, _ = entries = cast(list[object], value)
+    allocation, offset, dtype, shape = cast(list[object], value)
     return View(
         read.natural(allocation, f"{path}[0]"),
         read.natural(offset, f"{path}[1]"),
         read.dtype(dtype, f"{path}[2]"),
-        read.checked_sequence(dict(enumerate(entries)), 3, path, read.natural),
+        read.checked_items(shape, f"{path}[3]", read.natural),
     )

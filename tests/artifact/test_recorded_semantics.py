@@ -53,7 +53,8 @@ def test_a_session_records_what_it_chooses(tmp_path: Path):
 
 
 def test_segments_of_a_program_have_the_choice_of_their_program(tmp_path: Path):
-    model = compiler.compile(DYNAMIC, semantics="onnxruntime", buckets={"n": [4096]})
+    model = compiler.compile(DYNAMIC, semantics="onnxruntime")
+    model.prepare({"n": 4096})
     model.save(tmp_path / "saved")
     manifests = [*tmp_path.glob("saved/segments/*/manifest.json")]
     found = [json.loads(path.read_bytes())["semantics"] for path in manifests]

@@ -10,7 +10,6 @@ import onnxruntime
 import pytest
 
 import compiler
-from compiler.program.model import DynamicModule
 from tests.program.checks import assert_equal, reference
 
 EXPORTS = Path(__file__).parents[2] / "examples" / "exports"
@@ -83,19 +82,6 @@ def test_an_export_is_right_at_every_shape(name: str):
         found, expected = module.run(inputs), reference(model, inputs)
         for output, wanted in expected.items():
             assert_equal(found[output], wanted)
-
-
-def test_a_bert_in_buckets_is_right_at_every_length():
-    model = loaded("bert.onnx")
-    module = compiler.compile(model, buckets={"batch": [1], "length": [8, 16]})
-    assert isinstance(module, DynamicModule)
-    assert len(module.compiler.modules) == 2
-    generator = np.random.default_rng(1)
-    for length in range(1, 17):
-        inputs = tokens(generator, 1, length)
-        for name, wanted in reference(model, inputs).items():
-            assert_equal(module.run(inputs)[name], wanted)
-    assert len(module.compiler.modules) == 2
 
 
 def test_a_dynamically_quantised_lstm_is_close_to_onnxruntime():

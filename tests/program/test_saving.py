@@ -14,7 +14,7 @@ from compiler.program.model import DynamicModule
 from tests.forgery import redo_hashes
 from tests.program.checks import compiled
 from tests.program.test_model import DATA, ordered
-from tests.program.test_padded import product_model
+from tests.program.test_packings import apart_model
 
 
 def saved(directory: Path) -> dict[str, np.ndarray]:
@@ -64,7 +64,6 @@ def test_a_loaded_program_is_divided_as_the_saved_one(tmp_path: Path):
         {"split_at": 3},
         {"pipeline": ""},
         {"check_indices": True},
-        {"buckets": {"n": [4]}},
         {"target": "emu"},
     ],
 )
@@ -132,12 +131,12 @@ def test_other_versions_are_refused(tmp_path: Path):
 def test_segments_of_a_loaded_program_share_weights(tmp_path: Path):
     random = np.random.default_rng(0)
     weight = random.standard_normal((256, 192)).astype("f4")
-    module = compiler.compile(product_model(weight), buckets={"n": [64, 128]}, threads=1)
+    module = compiler.compile(apart_model(weight), threads=1)
+    given = [{"x": random.standard_normal((n, 256)).astype("f4")} for n in (128, 64)]
+    expected = [module.run(inputs)["y"] for inputs in given]
     module.save(tmp_path / "p")
     loaded = compiler.load(tmp_path / "p", threads=1)
     assert isinstance(loaded, DynamicModule)
-    given = [{"x": random.standard_normal((n, 256)).astype("f4")} for n in (128, 64)]
-    expected = [module.run(inputs)["y"] for inputs in given]
     for _ in range(2):
         for inputs, wanted in zip(given, expected, strict=True):
             np.testing.assert_array_equal(loaded.run(inputs)["y"], wanted)

@@ -6,12 +6,15 @@ import lzma
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compiler.errors import ArtifactError
 from compiler.kernels.database.fields import Config, as_config
 from compiler.schedule.kernels import Launch
+from compiler.support.caches import write_whole
+from compiler.verify.checked_json import checked_items, checked_record
 
 MAGIC = b"flowloom-tuning-3\n"
 PRESET = 3
@@ -150,13 +153,9 @@ def save_bundle(bundle: Bundle, path: str | os.PathLike[str]) -> None:
 
 def write(content: bytes, path: str | os.PathLike[str]) -> None:
     """Write the file of a bundle in place of an older one; ArtifactError if that fails."""
-    temporary = Path(f"{os.fspath(path)}.tmp")
     try:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        write_whole(Path(path), content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write {path}: {error.strerror}") from error
 
 
@@ -169,27 +168,13 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     start = len(MAGIC) + 32
     if content[:start] != MAGIC + hashlib.sha256(content[start:]).digest():
         raise ArtifactError(f"{path} is damaged or no bundle of this version: prepare it again")
-    data: dict[str, Any] = json.loads(lzma.decompress(content[start:]))
-    kernels = tuple(_kernel(kernel) for kernel in data.pop("kernels"))
-    return Bundle(kernels=kernels, **data)
-
-
-def _kernel(data: dict[str, Any]) -> TunableKernel:
-    reads, writes = (
-        tuple(OperandBuffer(b["dtype"], tuple(b["shape"]), b["packing"]) for b in data.pop(kind))
-        for kind in ("reads", "writes")
+    candidate = partial(checked_record, KernelCandidate, config=_config)
+    kernel = partial(
+        checked_record, TunableKernel, candidates=partial(checked_items, item=candidate)
     )
-    candidates = tuple(_candidate(candidate) for candidate in data.pop("candidates"))
-    return TunableKernel(reads=reads, writes=writes, candidates=candidates, **data)
+    data = json.loads(lzma.decompress(content[start:]))
+    return checked_record(Bundle, data, str(path), kernels=partial(checked_items, item=kernel))
 
 
-def _candidate(data: dict[str, Any]) -> KernelCandidate:
-    config = as_config(dict(data["config"]))
-    launches = tuple(map(_launch, data["launches"]))
-    return KernelCandidate(config, data["text"], launches, tuple(data["scratch"]), data["estimate"])
-
-
-def _launch(data: dict[str, Any]) -> Launch:
-    for name in ("args", "grid", "block"):
-        data[name] = tuple(data[name])
-    return Launch(**data)
+def _config(value: Any, path: str) -> Config:
+    return as_config(dict(value))

@@ -17,6 +17,7 @@ from compiler.kernels.database.fields import (
     problem_fields,
     problem_key,
 )
+from compiler.support.caches import write_whole
 
 FORMAT = 3
 
@@ -86,10 +87,7 @@ class ResultFile(ResultList):
                     f"{path} holds results of {existing}, not {header}: name another"
                 )
         lines = [asdict(header) | {"format": FORMAT}, *map(_line, self.found)]
-        temporary = Path(f"{self.path}.tmp")
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        os.replace(temporary, self.path)
+        write_whole(self.path, "".join(json.dumps(line) + "\n" for line in lines).encode())
         self._file = self.path.open("a", encoding="utf-8")
 
     def add(self, result: Result) -> None:

@@ -4,14 +4,16 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.graph.attention import find_attentions
+from compiler.graph.network import GraphNetwork, read_network
 from compiler.graph.rewriting.dataflow import module_of
-from compiler.graph.rewriting.network import TermNetwork, network_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
 from compiler.graph.windows import StridedOperand
-from compiler.ir.dataflow import GraphOp
+from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.ir.edit import graphs_of
 from compiler.net.operators import KINDS, Kind
 from compiler.net.spec import KnownTensor
 from compiler.rewrite.search.cost_model import CostPolicy
@@ -21,22 +23,24 @@ from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import FLOATS
 
 
-def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
+def attention_key(module: ModuleOp, node: str, target: GpuTarget) -> Hashable:
     """A key that attentions of one time have in common; None where the operators of an ONNX node
     are not one attention of a graph with views around it, so that they become several kernels."""
-    network = network_of(graph)
-    members = {i for i, term in enumerate(network.terms) if term.node == node}
+    (graph,) = graphs_of(module)
+    network = read_network(graph)
+    names = [op.node_name if isinstance(op, OperatorOp) else "" for op in network.operations]
+    members = {i for i, name in enumerate(names) if name == node}
     attention = next((a for a in find_attentions(network) if members.issuperset(a.operators)), None)
     if attention is None:
         return None
-    around = [network.terms[i] for i in sorted(members.difference(attention.operators))]
-    if any(KINDS.get(term.kind) is not Kind.VIEW for term in around):
+    around = network.operators_at(sorted(members.difference(attention.operators)))
+    if any(KINDS.get(op.type_name) is not Kind.VIEW for op in around):
         return None
     from compiler.kernels.building.kernel import attention_layout
 
     operands = (attention.query, attention.key, attention.value, attention.result)
     described = tuple(_operand_key(network, operand) for operand in operands)
-    views = tuple(term.types for term in around)
+    views = tuple(tuple(op.result_types) for op in around)
     # The operators that compute, and what each reads: results of one before it, constants or
     # other values.
     scores = (attention.first, *attention.scores, attention.softmax)
@@ -50,18 +54,18 @@ def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
         attention_layout(attention, target),
         tuple(
             (
-                network.operators[n].type,
-                frozenset(network.terms[n].attributes.items()),
+                op.type_name,
+                frozenset(op.attributes.items()),
                 tuple(_read(network, producers, v) for v in network.operators[n].inputs),
-                network.terms[n].types,
+                tuple(op.result_types),
             )
-            for n in inner
+            for n, op in zip(inner, network.operators_at(inner), strict=True)
         ),
         views,
     )
 
 
-def _operand_key(network: TermNetwork, operand: StridedOperand) -> Hashable:
+def _operand_key(network: GraphNetwork, operand: StridedOperand) -> Hashable:
     """An operand without its strides."""
     keep_type = None if operand.keep is None else network.values[operand.keep]
     dtype = network.values[operand.source].dtype
@@ -69,7 +73,7 @@ def _operand_key(network: TermNetwork, operand: StridedOperand) -> Hashable:
 
 
 def _read(
-    network: TermNetwork, producers: dict[int, tuple[int, int]], value: int | None
+    network: GraphNetwork, producers: dict[int, tuple[int, int]], value: int | None
 ) -> Hashable:
     if value is None:
         return None
@@ -158,11 +162,10 @@ class TermCosts:
                     term for term in reachable((last,)) if term.kind in MAKERS and not term.node
                 ]
                 around = tuple(_contraction(self._terms, value) for value in (*reads, last))
-                key = attention_key(around, MARKED_NODE, self.kernels.target) or last
+                module = module_of(around, self.like)
+                key = attention_key(module, MARKED_NODE, self.kernels.target) or last
                 if key not in self._known:
-                    self._known[key] = self.kernels.marked(
-                        module_of(around, self.like), MARKED_NODE
-                    )
+                    self._known[key] = self.kernels.marked(module, MARKED_NODE)
                 self._by_term[last] = self._known[key]
             self._by_members[kernel.members] = self._by_term[last]
         return self._by_members[kernel.members]

@@ -1,7 +1,7 @@
 """Operators on constants only: their result shapes depend on data, or they have no kernel."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
+from functools import cache
 from math import ceil, prod
 from typing import Any
 
@@ -10,8 +10,6 @@ import onnx
 
 from compiler.frontend.interpreter.suppression import non_maximum_suppression
 from compiler.net.attributes import Attribute, Mismatch, Shape
-from compiler.net.evaluation.elementwise import exact
-from compiler.net.evaluation.indexing import accumulated
 from compiler.net.evaluation.registry import Array
 from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.facts import Facts
@@ -214,84 +212,6 @@ def evaluate_mel_weight_matrix(node: Use) -> Array:
     return converted_array(weights, node.dtype_of(node["output_datatype"]))
 
 
-@on_constants("Col2Im")
-def evaluate_columns_to_image(node: Use) -> Array:
-    """Overlapping blocks, the columns of the input, summed into an image."""
-    image, block = node.integers(1) or [], node.integers(2) or []
-    rank = len(image)
-    dilations = node["dilations"] or [1] * rank
-    strides = node["strides"] or [1] * rank
-    pads = node["pads"] or [0] * 2 * rank
-    full = [n + b + a for n, b, a in zip(image, pads[:rank], pads[rank:], strict=True)]
-    sizes = zip(full, block, dilations, strides, strict=True)
-    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
-    data = double(node.array(0)).reshape(node.array(0).shape[0], -1, *block, *counts)
-    total = np.zeros((*data.shape[:2], *full), data.dtype)
-    for tap in np.ndindex(*block):
-        steps = zip(tap, dilations, strides, counts, strict=True)
-        box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)
-        total[(..., *box)] += data[(slice(None), slice(None), *tap)]
-    inside = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
-    return converted_array(total[(..., *inside)], node.array(0).dtype)
-
-
-@on_constants("MaxUnpool")
-def evaluate_max_unpool(node: Use) -> Array:
-    """Elements at the indices from which a MaxPool took them, zeros elsewhere."""
-    x, kernel = node.array(0), node["kernel_shape"]
-    rank = len(kernel)
-    strides = node["strides"] or [1] * rank
-    pads = node["pads"] or [0] * 2 * rank
-    sizes = zip(x.shape[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
-    own = [*x.shape[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes)]
-    result = np.zeros(own, x.dtype)
-    result.reshape(-1)[node.array(1).reshape(-1)] = x.reshape(-1)
-    if not node.has(2):
-        return result
-    wanted = np.zeros(node.integers(2) or [], x.dtype)
-    wanted[tuple(slice(0, n) for n in own)] = result
-    return wanted
-
-
-@on_constants("TensorScatter")
-def evaluate_tensor_scatter(node: Use) -> Array:
-    """A cache with an update written from an index of each batch entry on."""
-    axis = axis_in(node["axis"], node.array(0).ndim)
-    cache, update = (np.moveaxis(node.array(i), axis, 1) for i in (0, 1))
-    batch, size = cache.shape[:2]
-    first = node.array(2) if node.has(2) else np.zeros(batch, np.int64)
-    positions = first[:, None] + np.arange(int(update.shape[1]))
-    if node["mode"] == "circular":
-        positions %= size
-    result = cache.copy()
-    result[np.arange(batch)[:, None], positions] = update
-    return np.ascontiguousarray(np.moveaxis(result, 1, axis))
-
-
-def _complex(array: Array) -> Array:
-    """A signal as complex numbers; its last axis has a real and perhaps an imaginary part."""
-    array = double(array)
-    return array[..., 0] + 1j * array[..., 1] if array.shape[-1] == 2 else array[..., 0]
-
-
-@on_constants("DFT")
-def evaluate_fourier_transform(node: Use) -> Array:
-    """The discrete Fourier transform along an axis; of real signals half of it when asked."""
-    x, inverse = _complex(node.array(0)), node["inverse"]
-    # opset 17 has an attribute, whose default the rules write down; later ones have an input
-    given = node.array(2).reshape(()).item() if node.has(2) else node["axis"]
-    axis = axis_in(-2 if given is None else given, node.array(0).ndim)
-    length = node.array(1).reshape(()).item() if node.has(1) else None
-    onesided = node["onesided"]
-    if inverse and onesided:
-        result = np.fft.irfft(x, length, axis)[..., None]
-        return converted_array(result, node.array(0).dtype)
-    result = (np.fft.ifft if inverse else np.fft.fft)(x, length, axis)
-    if onesided:
-        result = np.take(result, np.arange(int(result.shape[axis]) // 2 + 1), axis)
-    return converted_array(np.stack([result.real, result.imag], -1), node.array(0).dtype)
-
-
 @on_constants("OptionalHasElement")
 def evaluate_has_element(node: Use) -> Array:
     """Whether an optional holds a tensor."""
@@ -309,19 +229,6 @@ def evaluate_string_concat(node: Use) -> Array:
     """Strings appended, broadcast."""
     text = np.char.add(node.array(0).astype(str), node.array(1).astype(str))
     return np.asarray(text).astype(object)
-
-
-@on_constants("Sum")
-def evaluate_sum(node: Use) -> Array:
-    """The sum of any number of inputs."""
-    return exact(lambda *arrays: reduce(np.add, arrays), node)
-
-
-@on_constants("CumProd")
-def evaluate_cum_prod(node: Use) -> Array:
-    """All elements multiplied, up to each one of an axis."""
-    axis = axis_in(int(node.array(1).reshape(())), node.array(0).ndim)
-    return accumulated(np.cumprod, 1, node, axis)
 
 
 @on_constants("BitCast")

@@ -1,10 +1,13 @@
 """The weights that constant terms become."""
 
+from math import prod
 from typing import Any
+
+from numpy.typing import NDArray
 
 from compiler.graph.rewriting.attributes import FrozenArray
 from compiler.graph.rewriting.terms import Term, reachable
-from compiler.graph.rewriting.weights import derived_key
+from compiler.graph.rewriting.weights import derived_key, weight_array
 
 
 def constant_key(term: Term) -> str:
@@ -24,3 +27,18 @@ def constant_key(term: Term) -> str:
             key = derived_key(part.kind, inputs, values, part.dtype)
         keys[part] = key
     return keys[term]
+
+
+def small_constant(term: Term) -> NDArray[Any] | None:
+    """The array of a constant that is part of the code: the graph's own, or of one element.
+
+    None for other terms, and those that depend on a weight.
+    """
+    array = term.attributes.get("array")
+    if isinstance(array, FrozenArray) and prod(term.shape) != 1:
+        return array.array
+    if not term.constant or prod(term.shape) != 1:
+        return None
+    if any(part.kind == "weight" for part in reachable([term])):
+        return None
+    return weight_array({}, constant_key(term))

@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_term, with_defaults
-from compiler.graph.rewriting.constants import constant_key
-from compiler.graph.rewriting.network import small_constant
+from compiler.graph.rewriting.constants import constant_key, small_constant
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
 from compiler.ir.dataflow import (
     ConstantOp,

@@ -66,8 +66,16 @@ def _element_type(store: Store, part: Any) -> numpy.dtype[Any]:
 def _evaluated(store: Store, part: Any) -> Array:
     if isinstance(part, str):
         return _exact(store[part])
+    kind = part["operator"]
     inputs = [_evaluated(store, item) for item in part["inputs"]]
-    return _OPERATORS[part["operator"]](inputs, part)
+    if kind in _LEAVES:
+        return _LEAVES[kind](part)
+    if kind in _ORDERS:
+        return _results("ScatterOrder", inputs, {"slots": part["slots"]}, 2)[_ORDERS[kind]]
+    if kind not in FOLDED:
+        raise LookupError(kind)
+    named = {n: v for n, v in part.items() if n not in ("operator", "inputs", "dtype")}
+    return _results(kind, inputs, named)[0]
 
 
 def _exact(array: Array) -> Array:
@@ -77,61 +85,39 @@ def _exact(array: Array) -> Array:
     return array.astype(numpy.float64)
 
 
-def _moved(kind: str) -> Callable[[Sequence[Array], Mapping[str, Any]], Array]:
-    def evaluated(inputs: Sequence[Array], part: Mapping[str, Any]) -> Array:
-        named = {n: v for n, v in part.items() if n not in ("operator", "inputs", "dtype")}
-        tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
-        attributes = as_operator(kind, tensors, named)
-        use = Use(kind, OPERATORS[kind], tensors, attributes, 1)
-        (result,) = evaluate_use(use, OPERATORS[kind])
-        assert result is not None
-        return result
-
-    return evaluated
+def _results(
+    kind: str, inputs: Sequence[Array], attributes: Mapping[str, Any], count: int = 1
+) -> list[Array]:
+    """The results of an operator; its attributes are those of a term."""
+    tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
+    entry = OPERATORS[kind]
+    use = Use(kind, entry, tensors, as_operator(kind, tensors, attributes), count)
+    return [result for result in evaluate_use(use, entry) if result is not None]
 
 
-def _fill(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+def _fill(attributes: Mapping[str, Any]) -> Array:
     shape: tuple[int, ...] = tuple(attributes["shape"])
     return numpy.full(shape, float(attributes["value"]), numpy.float64)
 
 
-def _identity(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+def _identity(attributes: Mapping[str, Any]) -> Array:
     return numpy.eye(attributes["shape"][0])
 
 
-def _constant(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+def _constant(attributes: Mapping[str, Any]) -> Array:
     values = numpy.array(attributes["value"], numpy_dtype(attributes["dtype"]))
     return _exact(values.reshape(attributes["shape"]))
 
 
-def ordered_updates(indices: Array, slots: int) -> tuple[Array, Array]:
-    """Where each slot's updates start in their order by slot, and that order; see ScatterOrder."""
-    named = numpy.clip(numpy.where(indices < 0, indices + slots, indices), 0, slots - 1)
-    order = numpy.argsort(named, kind="stable")
-    starts = numpy.searchsorted(named[order], numpy.arange(slots + 1))
-    return starts.astype(numpy.int32), order.astype(numpy.int32)
-
-
-def _starts(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    return ordered_updates(inputs[0], attributes["slots"])[0]
-
-
-def _order(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    return ordered_updates(inputs[0], attributes["slots"])[1]
-
-
-_OPERATORS: dict[str, Callable[[Sequence[Array], Mapping[str, Any]], Array]] = {
-    **{kind: _moved(kind) for kind in ("Concat", "Pad", "Reshape", "Slice", "Transpose")},
-    "Add": lambda inputs, _: numpy.add(*inputs),
-    "Sub": lambda inputs, _: numpy.subtract(*inputs),
-    "Mul": lambda inputs, _: numpy.multiply(*inputs),
-    "MatMul": lambda inputs, _: numpy.matmul(*inputs),
+_LEAVES: Mapping[str, Callable[[Mapping[str, Any]], Array]] = {
     "fill": _fill,
     "identity": _identity,
     "constant": _constant,
-    "starts": _starts,
-    "order": _order,
 }
+"""The weights that are made of attributes alone."""
 
-FOLDED = frozenset(name for name in _OPERATORS if name[0].isupper())
+_ORDERS = {"starts": 0, "order": 1}
+"""The results of a ScatterOrder, each a weight."""
+
+FOLDED = frozenset(name for name, entry in OPERATORS.items() if entry.facts.derived)
 """The operators whose results on weights are weights with a derived key."""

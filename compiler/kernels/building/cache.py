@@ -133,7 +133,6 @@ class KernelCache:
             return
         path = self._path(group, target, compiler, config)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, encode_entry(spec))
         except OSError as error:
             self._fail("write", error)
@@ -160,7 +159,6 @@ class KernelCache:
             return
         path = self._place(key, target, target, TEXTS)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             content = text.encode()
             write_whole(path, hashlib.sha256(content).hexdigest().encode() + content)
         except OSError as error:

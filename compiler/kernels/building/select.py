@@ -57,8 +57,8 @@ REMEMBERED = 256
 """Groups whose kernel is remembered: the cache asks for its config before it is built."""
 
 SAVING_COST = 1.01
-"""The most estimated time of a config that saves memory, as a part of the least: the tiles that a
-BERT's buckets share are within 1.005. Four rows instead of eight, at 1.015, took 1.16 on a Xeon."""
+"""The most estimated time of a config that saves memory, as a part of the least: the tiles that
+lengths of a BERT share are within 1.005. Four rows in place of eight, at 1.015, took 1.16."""
 
 NO_ENTRIES: Mapping[str, Entry] = {}
 

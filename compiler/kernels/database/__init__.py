@@ -27,7 +27,7 @@ from compiler.kernels.database.fields import (
     problem_fields,
     problem_key,
 )
-from compiler.support.caches import read_regular, user_folder
+from compiler.support.caches import read_regular, user_folder, write_whole
 from compiler.support.words import counted
 
 FORMAT = 3
@@ -296,13 +296,9 @@ def save(path: str | os.PathLike[str], database: Database) -> None:
     lines = [json.dumps({"format": FORMAT, "device": database.device})]
     for entry in sorted(database.entries, key=lambda entry: entry.identity):
         lines.append(json.dumps(_line(entry), separators=(",", ":")))
-    temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
     try:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole(Path(path), ("\n".join(lines) + "\n").encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write the database {path}: {error.strerror}") from error
 
 

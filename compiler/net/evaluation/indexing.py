@@ -1,7 +1,5 @@
 """Operators that index by data, sort or scan. Indices out of range are clamped."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
@@ -104,19 +102,14 @@ def evaluate_top_k(node: Use) -> tuple[Array, Array]:
     return np.take_along_axis(x, order, axis), order
 
 
-def accumulated(function: Callable[..., Array], neutral: int, node: Use, axis: int) -> Array:
-    """Running totals along an axis, from either end, with or without the element itself."""
+@evaluates("CumSum")
+def evaluate_cum_sum(node: Use) -> Array:
+    """Running sums along an axis, from either end, with or without the element itself."""
+    axis: int = node["axis"]
     x = np.moveaxis(double(node.array(0)), axis, 0)
     x = x[::-1] if node["reverse"] else x
     if node["exclusive"] and len(x):
-        x = np.concatenate([np.full_like(x[:1], neutral), x[:-1]])
-    kept = None if is_floating(x.dtype) else x.dtype
-    total = function(x, 0, kept)
+        x = np.concatenate([np.zeros_like(x[:1]), x[:-1]])
+    total = np.cumsum(x, 0, None if is_floating(x.dtype) else x.dtype)
     total = total[::-1] if node["reverse"] else total
     return converted_array(np.moveaxis(total, 0, axis), node.array(0).dtype)
-
-
-@evaluates("CumSum")
-def evaluate_cum_sum(node: Use) -> Array:
-    """Running sums."""
-    return accumulated(np.cumsum, 0, node, node["axis"])

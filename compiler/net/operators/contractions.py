@@ -257,7 +257,9 @@ CONTRACTIONS: dict[str, OpSpec] = {
     "Gemm": operator(
         Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, facts=Facts(work=_gemm_work), T=WIDE
     ),
-    "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, facts=_MATMUL, T=WIDE),
+    "MatMul": operator(
+        Kind.CONTRACTION, "T T -> T", _matmul, facts=replace(_MATMUL, derived=True), T=WIDE
+    ),
     "MatMulFloat8": operator(
         Kind.CONTRACTION,
         "A B -> float32",

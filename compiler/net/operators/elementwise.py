@@ -243,13 +243,19 @@ ELEMENTWISE: dict[str, OpSpec] = {
             neutral=(-0.0, -0.0),
             interval=_sum_interval,
             on_extents=arithmetic.add,
+            derived=True,
         ),
     ),
     **_binary(
         "Sub",
         "T T -> T",
         NUMBERS,
-        Facts(neutral=(None, 0.0), interval=_difference_interval, on_extents=arithmetic.sub),
+        Facts(
+            neutral=(None, 0.0),
+            interval=_difference_interval,
+            on_extents=arithmetic.sub,
+            derived=True,
+        ),
     ),
     **_binary(
         "Mul",
@@ -260,6 +266,7 @@ ELEMENTWISE: dict[str, OpSpec] = {
             neutral=(1.0, 1.0),
             interval=_product_interval,
             on_extents=arithmetic.mul,
+            derived=True,
         ),
     ),
     **_binary(

@@ -16,7 +16,7 @@ from compiler.net.attributes import (
     one_each,
     one_of,
 )
-from compiler.net.facts import REPEATED, Facts
+from compiler.net.facts import DERIVED, REPEATED, Facts
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.gathers import (
     depth_of_one_hot,
@@ -341,7 +341,13 @@ _NEW_AXIS = Attribute("int", _last_of_result, rank=lambda shapes: _last_of_resul
 
 INJECTIVE: dict[str, OpSpec] = {
     "Concat": operator(
-        _KIND, "T* -> T", _concat, {"axis": axis_attribute()}, maps=_concat_maps, T=ALL
+        _KIND,
+        "T* -> T",
+        _concat,
+        {"axis": axis_attribute()},
+        maps=_concat_maps,
+        facts=DERIVED,
+        T=ALL,
     ),
     "DepthToSpace": operator(
         _KIND,
@@ -414,6 +420,7 @@ INJECTIVE: dict[str, OpSpec] = {
             _slice_bounds,
             write=_slice_operands,
         ),
+        facts=DERIVED,
         T=ALL,
         I=INDICES,
     ),
@@ -451,7 +458,13 @@ INJECTIVE: dict[str, OpSpec] = {
         T=ALL,
     ),
     "Transpose": operator(
-        _KIND, "T -> T", _transpose, {"perm": integers(_reversed)}, maps=_transpose_maps, T=MOVABLE
+        _KIND,
+        "T -> T",
+        _transpose,
+        {"perm": integers(_reversed)},
+        maps=_transpose_maps,
+        facts=DERIVED,
+        T=MOVABLE,
     ),
     "Trilu": operator(
         _KIND,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.net.attributes import Shape, one_each, one_of
+from compiler.net.facts import DERIVED
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.shapes import axes_in, has_shape, listed
 from compiler.net.spec import Kind, ShapeMismatch, Use, onnx_form, operator
@@ -113,6 +114,7 @@ PAD = operator(
     {"mode": _MODE, "pads": one_each()},
     maps=_maps,
     onnx=onnx_form("T int64 T? I?", {1: "pads", 3: "axes"}, _full_pads, {"mode": _MODE}),
+    facts=DERIVED,
     T=MOVABLE,
     I=INDICES,
 )

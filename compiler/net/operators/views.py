@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from compiler.net.attributes import LISTED_AXES, Mismatch, Shape, axis_attribute, flag, one_each
+from compiler.net.facts import DERIVED
 from compiler.net.maps import Maps, view_map
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
 from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
@@ -110,6 +111,7 @@ VIEWS: dict[str, OpSpec] = {
         onnx=onnx_form(
             "T int64", {1: "shape"}, _shape_of_target, {"allowzero": flag(0)}, _target_of_shape
         ),
+        facts=DERIVED,
         T=MOVABLE,
     ),
     "Squeeze": operator(

@@ -25,7 +25,6 @@ from compiler.passes.dry_run import check_pipeline
 from compiler.passes.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
 from compiler.passes.user import using
 from compiler.progress import Listener, listening
-from compiler.support.arguments import check_buckets
 from compiler.target.target import contractions_of, parse_cpu, parse_target
 
 _LOG = getLogger("compiler")
@@ -52,7 +51,6 @@ def compiled(
     graphs: str,
     quantised: str,
     semantics: str | Mapping[str, str] | None,
-    buckets: Mapping[str, Sequence[int]] | None,
     check: bool,
     progress: Listener | None,
     keep: Callable[[Module, bool], None],
@@ -74,14 +72,6 @@ def compiled(
         raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
     fixed = schedule is not None and searching is None
-    check_buckets(
-        buckets,
-        {
-            "dynamic=False (--static)": not dynamic,
-            "check=True (--check-groups)": check,
-            "a schedule from a file": fixed,
-        },
-    )
     model = without_defaults(model, overridable)
     with using(passes) as own, listening(progress):
         check_used(own, pipeline)
@@ -111,10 +101,9 @@ def compiled(
                 from compiler.tools.checking.compiling import checked_module
 
                 return checked_module(partial(build, model, input_shapes, settings), options)
-            if not buckets:
-                module = Module.of(build(model, input_shapes, settings), options)
-                keep(module, settings.semantics.has_warned)
-                return module
+            module = Module.of(build(model, input_shapes, settings), options)
+            keep(module, settings.semantics.has_warned)
+            return module
         except (OpenShapeError, UnsupportedOperatorError) as error:
             if check or not dynamic or fixed:
                 raise
@@ -122,4 +111,4 @@ def compiled(
             _LOG.log(INFO if static else WARNING, "for %s this becomes a program: %s", name, error)
         from compiler.program.model import open_model
 
-        return open_model(model, input_shapes or {}, settings, options, buckets or {})
+        return open_model(model, input_shapes or {}, settings, options)

@@ -59,7 +59,7 @@ LIMIT = 4 << 30
 SETTLED_SECONDS = 2.0
 """A file whose times are older than this cannot change again without another time."""
 
-UNKEPT = ("dump_ir", "budget", "profile", "schedule", "passes", "buckets", "check")
+UNKEPT = ("dump_ir", "budget", "profile", "schedule", "passes", "check")
 """The arguments with which a module is not kept: files, measurements, code of the user."""
 
 PASSING = ("model", "threads", "cache", "progress", *UNKEPT)

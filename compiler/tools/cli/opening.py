@@ -16,7 +16,7 @@ from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import named_model
 
 COMPILE_OPTIONS = (
-    *("target", "arch", "precision", "pipeline", "input_shape", "bucket", "dump_ir"),
+    *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
     *("overridable", "static", "graphs", "quantised", "semantics", "check_groups"),
 )

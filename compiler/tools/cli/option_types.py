@@ -16,15 +16,6 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
-def bucket(text: str) -> tuple[str, tuple[int, ...]]:
-    """`length=64,128,256` as the name of a dimension and the sizes to compile for."""
-    name, equals, sizes = text.rpartition("=")
-    numbers = sizes.split(",")
-    if not equals or not name or not all(size.isdecimal() and int(size) for size in numbers):
-        raise ArgumentTypeError(f"{text!r} is not of the form DIMENSION=64,128,256")
-    return name, tuple(map(int, numbers))
-
-
 def seconds(text: str) -> float:
     """A number of seconds that is not negative."""
     try:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from compiler.tools.cli.option_types import bucket, input_shape, positive, seconds, seed
+from compiler.tools.cli.option_types import input_shape, positive, seconds, seed
 from compiler.tools.progress.options import add_progress
 
 MODEL = "ONNX file, or zoo:NAME or field:NAME for a network of examples/zoo or examples/field"
@@ -23,15 +23,6 @@ def add_compile_options(parser: ArgumentParser) -> None:
         default=[],
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
-    )
-    parser.add_argument(
-        "--bucket",
-        type=bucket,
-        action="append",
-        default=[],
-        metavar="DIMENSION=SIZES",
-        help="sizes of a symbolic dimension to compile for now, to which the inputs of runs are "
-        "padded: length=64,128,256 (INPUT.AXIS if it has no name); repeat for more dimensions",
     )
     parser.add_argument(
         "--overridable",

@@ -4,11 +4,12 @@ from collections.abc import Hashable
 from unittest.mock import Mock
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.substitution import costs as costs_module
 from compiler.autotune.substitution.costs import TermCosts, attention_key
 from compiler.autotune.substitution.kernels import KernelCosts
-from compiler.graph.rewriting.terms import Graph
+from compiler.graph.rewriting.dataflow import module_of
 from compiler.rewrite.search.kernels import kernels_of
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.target import GpuTarget
@@ -31,8 +32,8 @@ def estimated(
     """The key and the demand of the only kernel of a graph."""
     keys: list[Hashable] = []
 
-    def asked(graph: Graph, node: str, target: GpuTarget) -> Hashable:
-        keys.append(attention_key(graph, node, target))
+    def asked(module: ModuleOp, node: str, target: GpuTarget) -> Hashable:
+        keys.append(attention_key(module, node, target))
         return None
 
     monkeypatch.setattr(costs_module, "attention_key", asked)
@@ -63,8 +64,9 @@ def test_operators_around_an_attention_have_no_key():
         FIRST,
         ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Exp(i)"),
     ):
-        graph = read(imported(SPLIT + text))
-        assert attention_key(graph, "", TARGET) is None
+        like = imported(SPLIT + text)
+        module = module_of(read(like), like)
+        assert attention_key(module, "", TARGET) is None
 
 
 def test_an_attention_is_estimated_once_however_it_is_laid_out(

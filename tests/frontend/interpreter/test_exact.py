@@ -182,10 +182,3 @@ def test_pads_count_with_count_include_pad_but_what_ceil_mode_adds_does_not():
     assert one("AveragePool", x, pads=[1, 0], **options).tolist() == [[[4, 6]]]
     assert one("AveragePool", x, pads=[0, 1], **options).tolist() == [[[6, 4]]]
     assert one("AveragePool", x, pads=[0, 0], **options).tolist() == [[[6, 6]]]
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
-def test_running_multiplications_along_an_axis_that_counts_from_the_end(dtype: str):
-    x = np.arange(1, 7).reshape(2, 3).astype(dtype)
-    got = one("CumProd", x, np.array(-1), reverse=1, exclusive=1)
-    assert (got.dtype, got.tolist()) == (x.dtype, [[6, 3, 1], [30, 6, 1]])

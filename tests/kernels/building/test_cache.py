@@ -143,8 +143,8 @@ def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path: Path):
 @pytest.mark.parametrize(
     ("function", "code", "said"),
     [
-        ("tempfile.NamedTemporaryFile", errno.EROFS, "Read-only file system"),
-        ("tempfile.NamedTemporaryFile", errno.EACCES, "Permission denied"),
+        ("Path.write_bytes", errno.EROFS, "Read-only file system"),
+        ("Path.write_bytes", errno.EACCES, "Permission denied"),
         ("os.replace", errno.ENOSPC, "No space left on device"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import compiler
-from compiler.graph.rewriting.weights import ordered_updates
+from compiler.graph.rewriting.weights import derived_key, weight_array
 from compiler.kernels.gpu.templates.segment_sum.problem import Problem
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
@@ -45,7 +45,12 @@ class Case:
         sources = 13 if self.gathered else self.updates
         rows = rng.uniform(-2, 2, (sources, *self.shape)).astype(numpy_dtype(self.dtype))
         named = rng.integers(0, self.most or self.slots, self.updates)
-        starts, order = ordered_updates(named, self.slots)
+        starts, order = (
+            weight_array(
+                {"named": named}, derived_key(name, ["named"], {"slots": self.slots}, "int32")
+            )
+            for name in ("starts", "order")
+        )
         ones = (1,) * len(self.shape)
         return [
             rows,

@@ -1,0 +1,37 @@
+"""Modules of one program for several sizes share the packing of a weight."""
+
+import numpy as np
+import onnx
+import pytest
+
+import compiler
+from compiler.program.model import DynamicModule
+from tests.program.checks import assert_equal, model_of, reference
+
+
+def apart_model(weight: np.ndarray) -> onnx.ModelProto:
+    """The product of any number of rows and a weight, added up: each size is compiled alone."""
+    model = model_of(
+        "g (float[n, 256] x, float[256, 192] w) => (float[n, 192] y)"
+        "<int64 rows = {0}> {p = MatMul(x, w) y = CumSum(p, rows)}"
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    del model.graph.input[1]
+    return model
+
+
+@pytest.mark.parametrize("arch", ["x86-64-v4", None])
+def test_sizes_compiled_alone_share_one_packing_of_a_weight(arch: str | None):
+    """Of 64 and 128 rows the likeliest register tiles are of different widths with AVX-512."""
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((256, 192)).astype("f4")
+    model = apart_model(weight)
+    module = compiler.compile(model, arch=arch, threads=1)
+    assert isinstance(module, DynamicModule)
+    for rows in (128, 64):
+        module.prepare({"n": rows})
+    assert len(module.compiler.modules) == 2
+    assert module.memory.weights < 1.1 * weight.nbytes
+    for rows in (64, 128) if arch is None else ():
+        given = {"x": random.standard_normal((rows, 256)).astype("f4")}
+        assert_equal(module.run(given)["y"], reference(model, given)["y"])
