@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -45,9 +46,10 @@ from compiler.schedule.choices import Choice, TuningRecord
 from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import WAYS
+from compiler.tensors.symbols import Symbol
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
-from compiler.verify.schedule_json import from_json, to_json
+from compiler.verify.schedule_json import ReadsExtent, from_json, to_json
 from compiler.verify.seals import check_library, kernel_table
 
 SUFFIXES = {
@@ -71,27 +73,32 @@ class KernelEntry:
 def _entry(value: object, path: str) -> KernelEntry:
     entry = read.as_object(value, path)
     language = read.checked_one_of(entry.get("language"), SUFFIXES, f"{path}.language")
+    symbols: tuple[Symbol, ...] = ()
+    if "symbols" in entry:
+        symbols = read.checked_sequence(entry, "symbols", path, read.checked_symbol)
+    extent = read.extents_over({symbol.name: symbol for symbol in symbols})
     spec = KernelSpec(
         name=read.string(entry, "name", path),
         language=cast(Literal["object", "cuda", "hip", "emu"], language),
         code=b"",
-        launches=read.checked_sequence(entry, "launches", path, _launch),
+        launches=read.checked_sequence(entry, "launches", path, partial(_launch, extent)),
         packings=read.checked_sequence(entry, "packings", path, read.text),
-        workspaces=read.checked_sequence(entry, "workspaces", path, read.natural),
+        workspaces=read.checked_sequence(entry, "workspaces", path, extent),
         flops=read.natural(entry.get("flops"), f"{path}.flops"),
         traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{path}.traffic_bytes"),
         serial_ns=read.natural(entry.get("serial_ns", 0), f"{path}.serial_ns"),
         estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{path}.estimated_ns"),
-        reads=read.checked_sequence(entry, "reads", path, _operand),
-        writes=read.checked_sequence(entry, "writes", path, _operand),
+        reads=read.checked_sequence(entry, "reads", path, partial(_operand, extent)),
+        writes=read.checked_sequence(entry, "writes", path, partial(_operand, extent)),
         footprint=_footprint(entry.get("footprint"), f"{path}.footprint"),
+        symbols=symbols,
     )
     return KernelEntry(spec, read.string(entry, "code", path), read.string(entry, "source", path))
 
 
-def _operand(value: object, path: str) -> Operand:
+def _operand(extent: ReadsExtent, value: object, path: str) -> Operand:
     entry = read.as_object(value, path)
-    shape = read.checked_sequence(entry, "shape", path, read.natural)
+    shape = read.checked_sequence(entry, "shape", path, extent)
     return Operand(read.dtype(entry.get("dtype"), f"{path}.dtype"), shape)
 
 
@@ -106,13 +113,13 @@ def _footprint(value: object, path: str) -> Footprint:
     )
 
 
-def _launch(value: object, path: str) -> Launch:
+def _launch(extent: ReadsExtent, value: object, path: str) -> Launch:
     entry = read.as_object(value, path)
     return Launch(
         symbol=read.string(entry, "symbol", path),
         args=read.checked_sequence(entry, "args", path, read.natural),
-        grid=_triple(entry, "grid", path),
-        block=_triple(entry, "block", path),
+        grid=_triple(entry, "grid", path, extent),
+        block=_triple(entry, "block", path, read.natural),
         shared_bytes=read.natural(entry.get("shared_bytes"), f"{path}.shared_bytes"),
         registers=read.natural(entry.get("registers"), f"{path}.registers"),
         static_shared_bytes=read.natural(
@@ -123,8 +130,10 @@ def _launch(value: object, path: str) -> Launch:
     )
 
 
-def _triple(entry: dict[str, object], key: str, path: str) -> tuple[int, int, int]:
-    numbers = read.checked_sequence(entry, key, path, read.natural)
+def _triple(
+    entry: dict[str, object], key: str, path: str, extent: ReadsExtent
+) -> tuple[int, int, int]:
+    numbers = read.checked_sequence(entry, key, path, extent)
     if len(numbers) != 3:
         raise ArtifactError(f"{path}.{key} does not have three numbers")
     return numbers
@@ -172,28 +181,10 @@ def save(artifact: Artifact, directory: str | os.PathLike[str], *, durable: bool
 
 def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:
     certificate = certified(artifact.schedule, artifact.kernels, artifact.certificate)
-    (directory / "kernels").mkdir()
-    # Names of files depend on no kernel's name.
-    table: list[dict[str, object]] = []
-    codes: dict[str, bytes] = {}
-    for position, kernel in enumerate(artifact.kernels.values()):
-        code, source = (f"kernels/{position:04d}.{end}" for end in SUFFIXES[kernel.language])
-        codes[code] = kernel.code
-        if kernel.source:
-            codes[source] = kernel.source.encode()
-        named = {"code": code, "source": source if kernel.source else ""}
-        table.append(kernel_table(kernel) | named)
-    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: json.dumps(table, indent=1) + "\n"}
-    contents = {name: text.encode() for name, text in texts.items()} | codes
+    contents = {SCHEDULE: to_json(artifact.schedule).encode(), **kernel_files(artifact.kernels)}
     if artifact.library:
         contents[LIBRARY] = artifact.library
-    files = {
-        name: write_hashed(directory / name, lambda write, content=content: write(content), durable)
-        for name, content in contents.items()
-    }
-    files[WEIGHTS] = write_hashed(
-        directory / WEIGHTS, lambda write: write_weights(write, artifact.weights), durable
-    )
+    files = write_contents(directory, contents, artifact.weights, durable)
     entries: dict[str, Any] = {"target": artifact.target, "requirements": artifact.requirements}
     if artifact.choice is not None:
         entries["choice"] = choice_to_json(artifact.choice)
@@ -201,13 +192,48 @@ def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:
         entries["tuning"] = asdict(artifact.tuning)
     if artifact.semantics is not None:
         entries["semantics"] = dict(artifact.semantics)
-    ARTIFACT_MANIFEST.write(directory, entries, files, _sealed_contents(certificate, files))
+    sealed = sealed_contents(certificate.digest, files)
+    ARTIFACT_MANIFEST.write(directory, entries, files, sealed)
 
 
-def _sealed_contents(certificate: Certificate, files: Mapping[str, Any]) -> dict[str, str]:
-    """The digests under the seal: of the schedule, all kernels, the weights and the library."""
+def kernel_files(kernels: Mapping[str, KernelSpec]) -> dict[str, bytes]:
+    """The table of kernels, their code and their sources, by the names of their files."""
+    # Names of files depend on no kernel's name.
+    table: list[dict[str, object]] = []
+    codes: dict[str, bytes] = {}
+    for position, kernel in enumerate(kernels.values()):
+        code, source = (f"kernels/{position:04d}.{end}" for end in SUFFIXES[kernel.language])
+        codes[code] = kernel.code
+        if kernel.source:
+            codes[source] = kernel.source.encode()
+        named = {"code": code, "source": source if kernel.source else ""}
+        table.append(kernel_table(kernel) | named)
+    text = json.dumps(table, indent=1, default=str) + "\n"  # an extent over symbols is its text
+    return {KERNELS_FILE: text.encode(), **codes}
+
+
+def write_contents(
+    directory: Path, contents: Mapping[str, bytes], weights: Mapping[str, Array], durable: bool
+) -> dict[str, Any]:
+    """Write files and weights to a new directory; the entries of all in the manifest."""
+    (directory / "kernels").mkdir()
+    files = {
+        name: write_hashed(directory / name, lambda write, content=content: write(content), durable)
+        for name, content in contents.items()
+    }
+    files[WEIGHTS] = write_hashed(
+        directory / WEIGHTS, lambda write: write_weights(write, weights), durable
+    )
+    return files
+
+
+def sealed_contents(certified: str, files: Mapping[str, Any]) -> dict[str, str]:
+    """The digests under the seal: of the schedule, all kernels, the weights and the library.
+
+    `certified` is the digest of the certificate.
+    """
     large = {name: files[name]["sha256"] for name in (WEIGHTS, LIBRARY) if name in files}
-    return {"schedule and kernels": certificate.digest, **large}
+    return {"schedule and kernels": certified, **large}
 
 
 def load(
@@ -223,42 +249,24 @@ def load(
     naming the file, if any is missing, truncated, edited or of another format version.
     """
     folder = Path(directory)
-    manifest = _manifest(folder, vouch)
+    manifest, contents = read_contents(folder, vouch)
     files: Mapping[str, Any] = manifest["files"]
-    contents = {
-        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
-        for name, entry in files.items()
-        if name != WEIGHTS
-    }
     try:
-        kernels = _kernels(contents)
+        kernels = read_kernels(contents)
         schedule = from_json(contents[SCHEDULE].decode())
         certificate = certified(schedule, kernels)
         if library := contents.get(LIBRARY, b""):
             check_library(library, certificate.digest)
     except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
         raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
-    ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
+    sealed = sealed_contents(certificate.digest, files)
+    ARTIFACT_MANIFEST.check_seal(folder, manifest, sealed)
     recorded = manifest.get("choice")
     choice = (
         None if recorded is None else choice_from_json(recorded, f"{folder / MANIFEST}: choice")
     )
-    try:
-        check(manifest["target"], manifest["requirements"])
-    except FlowloomError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(
-            f"{folder / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
-            f" ({error!r}): compile the model again"
-        ) from error
-    with ThreadPoolExecutor(1) as pool:  # to hash the weights takes as long as to copy them
-        remedy = ARTIFACT_MANIFEST.remedy
-        unchanged = pool.submit(check_unchanged, folder / WEIGHTS, files[WEIGHTS], remedy)
-        try:
-            weights = read_weights(folder / WEIGHTS, place)
-        finally:
-            unchanged.result()
+    check_host(folder, manifest, check)
+    weights = read_placed(folder, files, place)
     try:
         check_weights(schedule, weights)
     except ShapeError as error:
@@ -273,11 +281,48 @@ def load(
         tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
         library=library,
         certificate=certificate,
-        semantics=_semantics(manifest, folder),
+        semantics=read_semantics(manifest, folder),
     )
 
 
-def _semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | None:
+def read_contents(folder: Path, vouch: Vouch) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest of an artifact and the contents of all its files but the weights, by name."""
+    manifest = _manifest(folder, vouch)
+    contents = {
+        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
+        for name, entry in manifest["files"].items()
+        if name != WEIGHTS
+    }
+    return manifest, contents
+
+
+def check_host(
+    folder: Path, manifest: Mapping[str, Any], check: Callable[[str, Any], None]
+) -> None:
+    """Let `check(target, requirements)` refuse an artifact, also where these are no such."""
+    try:
+        check(manifest["target"], manifest["requirements"])
+    except FlowloomError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{folder / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
+            f" ({error!r}): compile the model again"
+        ) from error
+
+
+def read_placed(folder: Path, files: Mapping[str, Any], place: Placing) -> dict[str, Array]:
+    """The weights of an artifact where they are placed, as they were written."""
+    with ThreadPoolExecutor(1) as pool:  # to hash the weights takes as long as to copy them
+        remedy = ARTIFACT_MANIFEST.remedy
+        unchanged = pool.submit(check_unchanged, folder / WEIGHTS, files[WEIGHTS], remedy)
+        try:
+            return read_weights(folder / WEIGHTS, place)
+        finally:
+            unchanged.result()
+
+
+def read_semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | None:
     """The recorded choices by rule; ArtifactError for a way that is none of the two."""
     where = f"{folder / MANIFEST}: semantics"
     if "semantics" not in manifest:
@@ -299,7 +344,7 @@ def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
     return manifest
 
 
-def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
+def read_kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
     """Every kernel of the table by name, with its code and source; `contents` are files by name."""
     kernels: dict[str, KernelSpec] = {}
     # The entries of a table; raises ArtifactError that names the place of what is wrong.

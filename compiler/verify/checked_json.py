@@ -6,6 +6,8 @@ from typing import TypeVar, cast
 
 from compiler.errors import ArtifactError
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extent_text import extent_from_text
+from compiler.tensors.symbols import Symbol
 
 K = TypeVar("K", str, int)
 T = TypeVar("T")
@@ -64,6 +66,41 @@ def natural(value: object, path: str) -> int:
     if (checked_number := checked_integer(value, path)) < 0:
         raise ArtifactError(f"{path} is negative")
     return checked_number
+
+
+def extents_over(
+    symbols: Mapping[str, Symbol], *, negative: bool = False
+) -> Callable[[object, str], int]:
+    """Reads extents over symbols, by identifier: whole numbers, or texts.
+
+    Numbers are at least 0 unless they may be `negative`.
+    """
+
+    def read(value: object, path: str) -> int:
+        if not isinstance(value, str) or not symbols:
+            return (checked_integer if negative else natural)(value, path)
+        try:
+            return extent_from_text(value, symbols)
+        except ValueError as error:
+            raise ArtifactError(f"{path}: {error}") from error
+
+    return read
+
+
+def checked_symbol(value: object, path: str) -> Symbol:
+    """A symbol with its bounds and an example."""
+    entry = as_object(value, path)
+    high = entry.get("high")
+    try:
+        return Symbol(
+            string(entry, "name", path),
+            natural(entry.get("low"), f"{path}.low"),
+            None if high is None else natural(high, f"{path}.high"),
+            natural(entry.get("hint"), f"{path}.hint"),
+            natural(entry.get("scope"), f"{path}.scope"),
+        )
+    except ValueError as error:
+        raise ArtifactError(f"{path}: {error}") from error
 
 
 def checked_number(value: object, path: str) -> float:

@@ -1,7 +1,8 @@
 """The schedule as JSON: one allocation or task a line, versioned, checked when it is read."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Literal, cast, get_args
 
 from compiler.errors import ArtifactError
@@ -14,14 +15,25 @@ from compiler.schedule.tasks import (
     Task,
     View,
 )
+from compiler.tensors.substitution import has_symbols
+from compiler.tensors.symbols import Symbol
 from compiler.verify import checked_json as read
 
 FORMAT = "flowloom-schedule"
-VERSION = 2
+VERSION = 3
 """Raised whenever a reader of the old version would misread the new one."""
+
+WITHOUT_SYMBOLS = 2
+"""The version of schedules of numbers, with control tasks."""
 
 WITHOUT_CONTROL = 1
 """The version of schedules without control tasks, which is all that its readers know."""
+
+ReadsExtent = Callable[[object, str], int]
+"""Reads a number, or an extent, at a place in the text."""
+
+NO_SYMBOLS: Mapping[str, Symbol] = {}
+"""The symbols of a schedule of numbers."""
 
 NO_SUBFLOW = -1
 """Stands for the subflow of a task that is in none."""
@@ -30,7 +42,9 @@ NO_SUBFLOW = -1
 def to_json(schedule: Schedule) -> str:
     """The text of a schedule, the same for equal schedules."""
     controlled = any(task.control is not None for task in schedule.tasks)
-    version = VERSION if controlled else WITHOUT_CONTROL
+    version = WITHOUT_SYMBOLS if controlled else WITHOUT_CONTROL
+    if has_symbols(extent for own in schedule.allocations for extent in own.shape):
+        version = VERSION
     head = {"format": FORMAT, "version": version, "name": schedule.name}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     allocations = _lines(map(_allocation_to_json, schedule.allocations))
@@ -40,7 +54,8 @@ def to_json(schedule: Schedule) -> str:
 
 
 def _lines(entries: Iterable[dict[str, object]]) -> str:
-    lines = ",\n".join(json.dumps(entry) for entry in entries)
+    # an extent over symbols is its text
+    lines = ",\n".join(json.dumps(entry, default=str) for entry in entries)
     return f"\n{lines}\n" if lines else ""
 
 
@@ -88,10 +103,11 @@ def _control_to_json(control: Control) -> dict[str, object]:
     }
 
 
-def from_json(text: str) -> Schedule:
+def from_json(text: str, symbols: Mapping[str, Symbol] = NO_SYMBOLS) -> Schedule:
     """Read a schedule; raises ArtifactError that names the place of what is wrong.
 
-    Types and names are checked here; whether the schedule is valid is for `check_schedule`.
+    Extents are over `symbols`, by the names that texts have for them. Types and names are checked
+    here; whether the schedule is valid is for `check_schedule`.
     """
     head = read.as_object(read.parse_json(text, "the schedule"), "the schedule")
     if head.get("format") != FORMAT:
@@ -102,35 +118,39 @@ def from_json(text: str) -> Schedule:
             f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
             " compile the model again"
         )
-    return _schedule(head, "the schedule")
+    if version == VERSION and not symbols:
+        raise ArtifactError(
+            "the schedule is of a segment for all sizes: load the dynamic module that has it"
+        )
+    return _schedule(read.extents_over(symbols), head, "the schedule")
 
 
-def _schedule(value: object, path: str) -> Schedule:
+def _schedule(extent: ReadsExtent, value: object, path: str) -> Schedule:
     entry = read.as_object(value, path)
     return Schedule(
         read.string(entry, "name", path),
-        read.checked_sequence(entry, "allocations", path, _allocation),
-        read.checked_sequence(entry, "tasks", path, _task),
+        read.checked_sequence(entry, "allocations", path, partial(_allocation, extent)),
+        read.checked_sequence(entry, "tasks", path, partial(_task, extent)),
     )
 
 
-def _allocation(value: object, path: str) -> Allocation:
+def _allocation(extent: ReadsExtent, value: object, path: str) -> Allocation:
     entry = read.as_object(value, path)
     kind = read.checked_one_of(entry.get("kind"), get_args(AllocationKind), f"{path}.kind")
     dtype = read.dtype(entry.get("dtype"), f"{path}.dtype")
-    shape = read.checked_sequence(entry, "shape", path, read.natural)
+    shape = read.checked_sequence(entry, "shape", path, extent)
     return Allocation(cast(AllocationKind, kind), read.string(entry, "name", path), dtype, shape)
 
 
-def _task(value: object, path: str) -> Task:
+def _task(extent: ReadsExtent, value: object, path: str) -> Task:
     entry = read.as_object(value, path)
     subflow = read.checked_integer(entry.get("subflow"), f"{path}.subflow")
     return Task(
         kernel=read.string(entry, "kernel", path),
         stream=read.natural(entry.get("stream"), f"{path}.stream"),
         after=read.checked_sequence(entry, "after", path, read.natural),
-        reads=read.checked_sequence(entry, "reads", path, _view),
-        writes=read.checked_sequence(entry, "writes", path, _view),
+        reads=read.checked_sequence(entry, "reads", path, partial(_view, extent)),
+        writes=read.checked_sequence(entry, "writes", path, partial(_view, extent)),
         subflow=None if subflow == NO_SUBFLOW else read.natural(subflow, f"{path}.subflow"),
         nodes=read.checked_sequence(entry, "nodes", path, read.text),
         control=_control(entry["control"], f"{path}.control") if "control" in entry else None,
@@ -149,16 +169,17 @@ def _control(value: object, path: str) -> Control:
         scans=read.checked_sequence(entry, "scans", path, read.boolean),
         stacks=read.checked_sequence(entry, "stacks", path, read.boolean),
     )
-    return Control(form, read.checked_sequence(entry, "bodies", path, _schedule))
+    bodies = partial(_schedule, read.natural)
+    return Control(form, read.checked_sequence(entry, "bodies", path, bodies))
 
 
-def _view(value: object, path: str) -> View:
+def _view(extent: ReadsExtent, value: object, path: str) -> View:
     if not isinstance(value, list) or len(cast(list[object], value)) != 4:
         raise ArtifactError(f"{path} is not [allocation, offset, dtype, shape]")
     allocation, offset, dtype, _ = entries = cast(list[object], value)
     return View(
         read.natural(allocation, f"{path}[0]"),
-        read.natural(offset, f"{path}[1]"),
+        extent(offset, f"{path}[1]"),
         read.dtype(dtype, f"{path}[2]"),
-        read.checked_sequence(dict(enumerate(entries)), 3, path, read.natural),
+        read.checked_sequence(dict(enumerate(entries)), 3, path, extent),
     )
