@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from compiler.artifact.choice_json import choice_from_json, choice_to_json
 from compiler.artifact.manifest import (
@@ -43,7 +43,7 @@ from compiler.errors import (
     ShapeError,
 )
 from compiler.schedule.choices import Choice, TuningRecord
-from compiler.schedule.kernels import KernelSpec, Operand
+from compiler.schedule.kernels import KernelSpec, Launch, Operand
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import WAYS
 from compiler.verify import checked_json as read
@@ -102,28 +102,10 @@ def save(artifact: Artifact, directory: str | os.PathLike[str], *, durable: bool
 
 def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:
     certificate = certified(artifact.schedule, artifact.kernels, artifact.certificate)
-    (directory / "kernels").mkdir()
-    # Names of files depend on no kernel's name.
-    table: list[dict[str, object]] = []
-    codes: dict[str, bytes] = {}
-    for position, kernel in enumerate(artifact.kernels.values()):
-        code, source = (f"kernels/{position:04d}.{end}" for end in SUFFIXES[kernel.language])
-        codes[code] = kernel.code
-        if kernel.source:
-            codes[source] = kernel.source.encode()
-        named = {"code": code, "source": source if kernel.source else ""}
-        table.append(kernel_table(kernel) | named)
-    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: json.dumps(table, indent=1) + "\n"}
-    contents = {name: text.encode() for name, text in texts.items()} | codes
+    contents = {SCHEDULE: to_json(artifact.schedule).encode(), **kernel_files(artifact.kernels)}
     if artifact.library:
         contents[LIBRARY] = artifact.library
-    files = {
-        name: write_hashed(directory / name, lambda write, content=content: write(content), durable)
-        for name, content in contents.items()
-    }
-    files[WEIGHTS] = write_hashed(
-        directory / WEIGHTS, lambda write: write_weights(write, artifact.weights), durable
-    )
+    files = write_contents(directory, contents, artifact.weights, durable)
     entries: dict[str, Any] = {"target": artifact.target, "requirements": artifact.requirements}
     if artifact.choice is not None:
         entries["choice"] = choice_to_json(artifact.choice)
@@ -131,13 +113,48 @@ def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:
         entries["tuning"] = asdict(artifact.tuning)
     if artifact.semantics is not None:
         entries["semantics"] = dict(artifact.semantics)
-    ARTIFACT_MANIFEST.write(directory, entries, files, _sealed_contents(certificate, files))
+    sealed = sealed_contents(certificate.digest, files)
+    ARTIFACT_MANIFEST.write(directory, entries, files, sealed)
 
 
-def _sealed_contents(certificate: Certificate, files: Mapping[str, Any]) -> dict[str, str]:
-    """The digests under the seal: of the schedule, all kernels, the weights and the library."""
+def kernel_files(kernels: Mapping[str, KernelSpec]) -> dict[str, bytes]:
+    """The table of kernels, their code and their sources, by the names of their files."""
+    # Names of files depend on no kernel's name.
+    table: list[dict[str, object]] = []
+    codes: dict[str, bytes] = {}
+    for position, kernel in enumerate(kernels.values()):
+        code, source = (f"kernels/{position:04d}.{end}" for end in SUFFIXES[kernel.language])
+        codes[code] = kernel.code
+        if kernel.source:
+            codes[source] = kernel.source.encode()
+        named = {"code": code, "source": source if kernel.source else ""}
+        table.append(kernel_table(kernel) | named)
+    text = json.dumps(table, indent=1, default=str) + "\n"  # an extent over symbols is its text
+    return {KERNELS_FILE: text.encode(), **codes}
+
+
+def write_contents(
+    directory: Path, contents: Mapping[str, bytes], weights: Mapping[str, Array], durable: bool
+) -> dict[str, Any]:
+    """Write files and weights to a new directory; the entries of all in the manifest."""
+    (directory / "kernels").mkdir()
+    files = {
+        name: write_hashed(directory / name, lambda write, content=content: write(content), durable)
+        for name, content in contents.items()
+    }
+    files[WEIGHTS] = write_hashed(
+        directory / WEIGHTS, lambda write: write_weights(write, weights), durable
+    )
+    return files
+
+
+def sealed_contents(certified: str, files: Mapping[str, Any]) -> dict[str, str]:
+    """The digests under the seal: of the schedule, all kernels, the weights and the library.
+
+    `certified` is the digest of the certificate.
+    """
     large = {name: files[name]["sha256"] for name in (WEIGHTS, LIBRARY) if name in files}
-    return {"schedule and kernels": certificate.digest, **large}
+    return {"schedule and kernels": certified, **large}
 
 
 def load(
@@ -153,42 +170,24 @@ def load(
     naming the file, if any is missing, truncated, edited or of another format version.
     """
     folder = Path(directory)
-    manifest = _manifest(folder, vouch)
+    manifest, contents = read_contents(folder, vouch)
     files: Mapping[str, Any] = manifest["files"]
-    contents = {
-        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
-        for name, entry in files.items()
-        if name != WEIGHTS
-    }
     try:
-        kernels = _kernels(contents)
+        kernels = read_kernels(contents)
         schedule = from_json(contents[SCHEDULE].decode())
         certificate = certified(schedule, kernels)
         if library := contents.get(LIBRARY, b""):
             check_library(library, certificate.digest)
     except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
         raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
-    ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
+    sealed = sealed_contents(certificate.digest, files)
+    ARTIFACT_MANIFEST.check_seal(folder, manifest, sealed)
     recorded = manifest.get("choice")
     choice = (
         None if recorded is None else choice_from_json(recorded, f"{folder / MANIFEST}: choice")
     )
-    try:
-        check(manifest["target"], manifest["requirements"])
-    except FlowloomError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(
-            f"{folder / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
-            f" ({error!r}): compile the model again"
-        ) from error
-    with ThreadPoolExecutor(1) as pool:  # to hash the weights takes as long as to copy them
-        remedy = ARTIFACT_MANIFEST.remedy
-        unchanged = pool.submit(check_unchanged, folder / WEIGHTS, files[WEIGHTS], remedy)
-        try:
-            weights = read_weights(folder / WEIGHTS, place)
-        finally:
-            unchanged.result()
+    check_host(folder, manifest, check)
+    weights = read_placed(folder, files, place)
     try:
         check_weights(schedule, weights)
     except ShapeError as error:
@@ -205,11 +204,48 @@ def load(
         else read.checked_record(TuningRecord, manifest["tuning"], f"{folder / MANIFEST}: tuning"),
         library=library,
         certificate=certificate,
-        semantics=_semantics(manifest, folder),
+        semantics=read_semantics(manifest, folder),
     )
 
 
-def _semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | None:
+def read_contents(folder: Path, vouch: Vouch) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest of an artifact and the contents of all its files but the weights, by name."""
+    manifest = _manifest(folder, vouch)
+    contents = {
+        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
+        for name, entry in manifest["files"].items()
+        if name != WEIGHTS
+    }
+    return manifest, contents
+
+
+def check_host(
+    folder: Path, manifest: Mapping[str, Any], check: Callable[[str, Any], None]
+) -> None:
+    """Let `check(target, requirements)` refuse an artifact, also where these are no such."""
+    try:
+        check(manifest["target"], manifest["requirements"])
+    except FlowloomError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{folder / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
+            f" ({error!r}): compile the model again"
+        ) from error
+
+
+def read_placed(folder: Path, files: Mapping[str, Any], place: Placing) -> dict[str, Array]:
+    """The weights of an artifact where they are placed, as they were written."""
+    with ThreadPoolExecutor(1) as pool:  # to hash the weights takes as long as to copy them
+        remedy = ARTIFACT_MANIFEST.remedy
+        unchanged = pool.submit(check_unchanged, folder / WEIGHTS, files[WEIGHTS], remedy)
+        try:
+            return read_weights(folder / WEIGHTS, place)
+        finally:
+            unchanged.result()
+
+
+def read_semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | None:
     """The recorded choices by rule; ArtifactError for a way that is none of the two."""
     where = f"{folder / MANIFEST}: semantics"
     if "semantics" not in manifest:
@@ -231,12 +267,21 @@ def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
     return manifest
 
 
-def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
+def read_kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
     """Every kernel of the table by name, with its code and source; `contents` are files by name.
 
     Raises ArtifactError that names the place of what is wrong.
     """
+    table = read.parse_json(contents[KERNELS_FILE], KERNELS_FILE)
+    kernels: dict[str, KernelSpec] = {}
+    for spec in read.checked_items(table, f"{KERNELS_FILE}.kernels", partial(_kernel, contents)):
+        if spec.name in kernels:
+            raise ArtifactError(f"{KERNELS_FILE} has two kernels '{spec.name}'")
+        kernels[spec.name] = spec
+    return kernels
 
+
+def _kernel(contents: Mapping[str, bytes], value: object, path: str) -> KernelSpec:
     def code(value: object, path: str) -> bytes:
         file = read.text(value, path)
         if file not in contents:
@@ -246,26 +291,23 @@ def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
     def source(value: object, path: str) -> str:
         return code(value, path).decode() if read.text(value, path) else ""
 
-    operands = partial(
-        read.checked_items, item=partial(read.checked_record, Operand, dtype=read.dtype)
-    )
-    kernel = partial(
-        read.checked_record,
+    listed = read.as_object(value, path).get("symbols", [])
+    symbols = read.checked_items(listed, f"{path}.symbols", read.checked_symbol)
+    extent = read.extents_over({symbol.name: symbol for symbol in symbols})
+    extents = partial(read.checked_items, item=extent)
+    operand = partial(read.checked_record, Operand, dtype=read.dtype, shape=extents)
+    operands = partial(read.checked_items, item=operand)
+    grid = partial(read.checked_tuple, item=extent, size=3)
+    launch = partial(read.checked_record, Launch, grid=grid)
+    return read.checked_record(
         KernelSpec,
+        value,
+        path,
         code=code,
         source=source,
+        launches=partial(read.checked_items, item=launch),
+        workspaces=extents,
         reads=operands,
         writes=operands,
-        symbols=partial(read.checked_items, item=_no_symbol),
+        symbols=partial(read.checked_items, item=read.checked_symbol),
     )
-    table = read.parse_json(contents[KERNELS_FILE], KERNELS_FILE)
-    kernels: dict[str, KernelSpec] = {}
-    for spec in read.checked_items(table, f"{KERNELS_FILE}.kernels", kernel):
-        if spec.name in kernels:
-            raise ArtifactError(f"{KERNELS_FILE} has two kernels '{spec.name}'")
-        kernels[spec.name] = spec
-    return kernels
-
-
-def _no_symbol(value: object, path: str) -> NoReturn:
-    raise ArtifactError(f"{path}: a saved kernel is for the sizes of its schedule")

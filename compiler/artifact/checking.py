@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.artifact import artifact
+from compiler.artifact import artifact, symbolic
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
@@ -16,6 +16,7 @@ from compiler.artifact.manifest import (
     program_segments,
     with_sha256,
 )
+from compiler.artifact.symbolic import SymbolicArtifact
 from compiler.backends.base import Array
 
 
@@ -24,7 +25,7 @@ class CheckedArtifact:
     """An artifact that passed, and the number of files whose SHA-256 was compared."""
 
     directory: Path
-    artifact: Artifact
+    artifact: Artifact | SymbolicArtifact
     files: int
 
 
@@ -44,9 +45,13 @@ def checked_artifacts(directory: Path, vouch: Vouch) -> Iterator[CheckedArtifact
 
 
 def _checked(directory: Path, vouch: Vouch) -> CheckedArtifact:
-    checked = artifact.load(directory, _any_host, _where_they_are, vouch)
-    count = len(ARTIFACT_MANIFEST.read(directory, vouch)["files"])
-    return CheckedArtifact(directory, checked, count)
+    manifest = ARTIFACT_MANIFEST.read(directory, vouch)
+    checked = (
+        symbolic.load(directory, _any_host, _where_they_are, vouch)[0]
+        if symbolic.SIZES in manifest
+        else artifact.load(directory, _any_host, _where_they_are, vouch)
+    )
+    return CheckedArtifact(directory, checked, len(manifest["files"]))
 
 
 def _any_host(target: str, requirements: Any) -> None:

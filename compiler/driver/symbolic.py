@@ -1,16 +1,11 @@
 """The compilation of a graph whose extents are expressions: one build for all sizes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from time import perf_counter
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
 
-from compiler.artifact.artifact import Artifact
+from compiler.artifact.symbolic import SymbolicArtifact
 from compiler.autotune.schedule import scheduled
-from compiler.backends.memory import Array, aligned_copy
 from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
@@ -32,45 +27,11 @@ from compiler.tensors.arithmetic import elements
 from compiler.tensors.exact import plain
 from compiler.tensors.extents import Extent, NotForAllSizes
 from compiler.tensors.substitution import is_symbolic
-from compiler.verify.all_sizes import SizesCertificate, certified_for_all_sizes
-from compiler.verify.seals import sealed_kernel
+from compiler.verify.all_sizes import certified_for_all_sizes
 from compiler.verify.slots import in_slots
 
 PLAN_MEMORY = "plan-memory"
 """The pass in whose place the arena is planned for all sizes."""
-
-
-@dataclass(frozen=True)
-class SymbolicBuild:
-    """A model compiled for all sizes that meet the assumptions it was compiled under."""
-
-    target: str
-    certificate: SizesCertificate
-    weights: Mapping[str, Array]
-    requirements: Mapping[str, Any]
-    semantics: Mapping[str, str]
-    seconds: Mapping[str, float]
-
-    @property
-    def schedule(self) -> SymbolicSchedule:
-        """The schedule and its kernels."""
-        return self.certificate.schedule
-
-    def at(self, sizes: Mapping[str, int]) -> Artifact:
-        """The content of a module for sizes by symbol, computed without the certificate."""
-        instance = self.schedule.at(sizes)
-        extents = {
-            name: aligned_copy(np.array(values, np.int64))
-            for name, values in instance.extents.items()
-        }
-        return Artifact(
-            target=self.target,
-            schedule=instance.schedule,
-            kernels={name: sealed_kernel(kernel) for name, kernel in instance.kernels.items()},
-            weights={**self.weights, **extents},
-            requirements=self.requirements,
-            semantics=self.semantics,
-        )
 
 
 def _check_operators(module: ModuleOp, gpu: bool) -> None:
@@ -107,13 +68,13 @@ def _assume_short_sums(module: ModuleOp) -> None:
             raise NotForAllSizes(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
 
 
-def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
+def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     """Compile a graph for all sizes; the graph stays as it is.
 
     Raises NotForAllSizes where a choice depends on sizes that nothing may be assumed of, or a
     kernel takes none but numbers.
     """
-    start, target = perf_counter(), parse_target(settings.target)
+    target = parse_target(settings.target)
     if any(operator.bodies for operator in graph.operators):
         raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
     # Substitutions are compared as texts of graphs, which are those of numbers.
@@ -133,11 +94,10 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     ready.clock.lap("verify for all sizes")
     weights = packer.pack(taskflow)
     ready.clock.lap("pack weights")
-    return SymbolicBuild(
+    return SymbolicArtifact(
         target=settings.target,
         certificate=certificate,
         weights=weights,
         requirements={} if target.is_gpu else cpu_requirements(settings.target),
         semantics=settings.semantics.ways,
-        seconds={**ready.clock.seconds, "all": perf_counter() - start},
     )

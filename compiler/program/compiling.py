@@ -37,18 +37,19 @@ from compiler.program.host import host_obstacle
 from compiler.program.interpreted import InterpretedGraph, is_small
 from compiler.program.request import InputArrays, SegmentRequest
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
+from compiler.program.saving import SavedSegment
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
 from compiler.program.symbolic import (
     SHARED_CODE,
     Sizes,
     SymbolicSegment,
-    SymbolicSegments,
     symbolic_axes,
     symbols_in,
     with_fixed_axes,
     with_symbols,
 )
+from compiler.program.symbolic_segments import SymbolicSegments
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
 from compiler.tensors.assumptions import assuming
@@ -61,14 +62,6 @@ RESIDENT_BACKENDS = ("cuda", "emu")
 
 LONGEST_REASON = 200
 """Characters of the reason why a segment is not compiled for all sizes."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedSegment:
-    """A directory that `compiler.artifact.artifact` wrote, and the SHA-256 of its manifest."""
-
-    directory: Path
-    manifest: str
 
 
 @dataclass
@@ -174,7 +167,8 @@ class SegmentCompiler:
         if self.saved and request.digest in self.saved:
             return None
         key = request.key_of_any_sizes
-        for segment in self._symbolic.compiled[key]:
+        before = self._symbolic.of_key(key, self.saved, self._weights.copies, self.options)
+        for segment in before:
             if (sizes := segment.sizes_of(request.shapes)) is not None:
                 return self._at_sizes(request, segment, sizes)
         if key in self._symbolic.fixed:
@@ -340,9 +334,20 @@ class SegmentCompiler:
                     self._symbolic.instances.pop(digest, None)
 
     @property
+    def fixed_modules(self) -> Mapping[str, Module]:
+        """The modules that were compiled for their sizes alone, by digest."""
+        instances = self._symbolic.instances
+        return {digest: own for digest, own in self.modules.items() if digest not in instances}
+
+    @property
+    def symbolic_segments(self) -> Mapping[str, SymbolicSegment]:
+        """The segments that were compiled for all sizes, by the names of their folders."""
+        return self._symbolic.by_folder
+
+    @property
     def compilations(self) -> int:
         """The compilations so far: one for all sizes counts once, however many it has had."""
-        return len(self.modules) - len(self._symbolic.instances) + len(self._symbolic.segments)
+        return len(self.fixed_modules) + len(self.symbolic_segments)
 
     @property
     def memory(self) -> MemoryReport:
@@ -356,9 +361,8 @@ class SegmentCompiler:
         arena = max(arenas) if self._shares_arenas else sum(arenas)
         arena += sum(report.buffers for report in reports)
         between = 0 if self._resident is None else self._resident.pool.nbytes
-        instances = self._symbolic.instances
-        code = sum(m.memory.code for digest, m in self.modules.items() if digest not in instances)
-        code += sum(segment.code.nbytes for segment in self._symbolic.segments)
+        code = sum(module.memory.code for module in self.fixed_modules.values())
+        code += sum(segment.code.nbytes for segment in self.symbolic_segments.values())
         return MemoryReport(sum(arrays.values()), arena + between, code)
 
     def close(self) -> None:

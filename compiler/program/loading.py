@@ -17,9 +17,10 @@ from compiler.driver.settings import Settings
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels.building import KernelCache
-from compiler.program.compiling import SavedSegment, SegmentCompiler
+from compiler.program.compiling import SegmentCompiler
 from compiler.program.model import DynamicModule
 from compiler.program.reading import read_program
+from compiler.program.saving import SavedSegment
 from compiler.program.segment import SegmentSplit
 from compiler.program.signature import input_symbols
 

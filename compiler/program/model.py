@@ -192,7 +192,9 @@ class DynamicModule:
             "on_host": {str(node): why for node, why in division.alone.items()},
             "split_at": sorted(division.split_at),
         }
-        program = SavedProgram(self._model.with_weights(), self.compiler.modules, options)
+        compiled = self.compiler
+        model = self._model.with_weights()
+        program = SavedProgram(model, compiled.fixed_modules, compiled.symbolic_segments, options)
         save_program(program, directory)
 
     def close(self) -> None:

@@ -24,20 +24,32 @@ from compiler.artifact.manifest import (
 from compiler.artifact.module import Module
 from compiler.artifact.replaceable import check_replaceable
 from compiler.artifact.replacing import replacing
+from compiler.program.symbolic import SymbolicSegment
+from compiler.program.symbolic_saving import save_segment
 
 _LARGEST_INLINE = 1 << 30
 """The bytes of a model above which its weights are in another file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSegment:
+    """The folder of an artifact that was written, and the SHA-256 of its manifest."""
+
+    directory: Path
+    manifest: str
 
 
 @dataclass(frozen=True)
 class SavedProgram:
     """A dynamic module as it is saved: the model with its weights, and modules by digest.
 
-    `options` are entries of the manifest.
+    Segments for all sizes are `symbolic`, by the names of their folders. `options` are entries of
+    the manifest.
     """
 
     model: onnx.ModelProto
     modules: Mapping[str, Module]
+    symbolic: Mapping[str, SymbolicSegment]
     options: Mapping[str, Any]
 
 
@@ -54,11 +66,14 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
         save = cast(Any, onnx).save
         save(program.model, new / MODEL_FILE, save_as_external_data=large, location=MODEL_WEIGHTS)
         names = [name for name in (MODEL_FILE, MODEL_WEIGHTS) if (new / name).exists()]
-        if program.modules:  # an empty folder is not something that was saved
+        if program.modules or program.symbolic:  # an empty folder is not something that was saved
             (new / SEGMENTS_FOLDER).mkdir()
         for digest, module in program.modules.items():
             module.save(new / SEGMENTS_FOLDER / digest)
             names.append(f"{SEGMENTS_FOLDER}/{digest}/{ARTIFACT_MANIFEST.file}")
+        for name, segment in program.symbolic.items():
+            save_segment(segment, new / SEGMENTS_FOLDER / name)
+            names.append(f"{SEGMENTS_FOLDER}/{name}/{ARTIFACT_MANIFEST.file}")
         files = {name: file_entry(new / name) for name in names}
         digests = {name: entry["sha256"] for name, entry in files.items()}
         PROGRAM_MANIFEST.write(new, program.options, files, digests)

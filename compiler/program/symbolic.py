@@ -1,8 +1,7 @@
 """Segments that are compiled once for all sizes of their inputs, and their modules for some."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from threading import Lock
@@ -10,6 +9,7 @@ from typing import Any, cast
 
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
+from compiler.artifact.symbolic import SymbolicArtifact
 from compiler.backends.base import (
     Array,
     Executable,
@@ -19,7 +19,6 @@ from compiler.backends.base import (
 )
 from compiler.backends.cpu.build import SharedCode
 from compiler.backends.gpu.functions import SharedFunctions
-from compiler.driver.symbolic import SymbolicBuild
 from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
 from compiler.schedule.kernels import KernelSpec
@@ -59,7 +58,7 @@ class SymbolicSegment:
     axes: Mapping[str, Shape]
     assumptions: Assumptions
     outputs: FoldedOutputs
-    build: SymbolicBuild
+    build: SymbolicArtifact
     options: Mapping[str, Any]
 
     @cached_property
@@ -213,22 +212,3 @@ def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]
         name: tuple(sizes.get(str(extent), extent) for extent in shape)
         for name, shape in axes.items()
     }
-
-
-@dataclass
-class SymbolicSegments:
-    """The segments compiled for all sizes, and ones that cannot be, by `key_of_any_sizes`.
-
-    `instances` are those of which a module is for some sizes, by the digest of its request.
-    """
-
-    compiled: defaultdict[str, list[SymbolicSegment]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    fixed: set[str] = field(default_factory=set[str])
-    instances: dict[str, SymbolicSegment] = field(default_factory=dict[str, SymbolicSegment])
-
-    @property
-    def segments(self) -> list[SymbolicSegment]:
-        """The segments compiled for all sizes."""
-        return [segment for own in self.compiled.values() for segment in own]

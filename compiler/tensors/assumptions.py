@@ -5,11 +5,12 @@ the condition is remembered: what was computed holds for all sizes that meet all
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, inf
+from typing import Self
 
 from compiler.tensors.extents import (
     DECIDING,
@@ -56,6 +57,14 @@ class Assumptions:
         self._conditions: dict[tuple[Extent, Relation], SizeCondition] = {}
         self._ranges: dict[Symbol, Range] = {}
         self._decided: dict[tuple[Extent, Relation], bool] = {}
+
+    @classmethod
+    def of(cls, conditions: Iterable[SizeCondition]) -> Self:
+        """The assumptions of another computation, by which no more is decided."""
+        assumptions = cls()
+        for own in conditions:
+            assumptions._conditions[own.extent, own.relation] = own
+        return assumptions
 
     def __iter__(self) -> Iterator[SizeCondition]:
         return iter(self._conditions.values())

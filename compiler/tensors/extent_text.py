@@ -2,10 +2,25 @@
 
 import ast
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compiler.tensors.arithmetic import maximum
-from compiler.tensors.extents import Extent, extent_of
+from compiler.tensors.extents import Expression, Extent, Undecided, extent_of, symbols_of
+from compiler.tensors.substitution import substituted
 from compiler.tensors.symbols import Symbol
+
+
+def with_identifiers(extent: Extent, identifiers: Mapping[str, str]) -> Extent:
+    """An extent over symbols that have identifiers, by their names, for names."""
+    own = {s: extent_of(replace(s, name=identifiers[s.name])) for s in symbols_of(extent)}
+    return substituted(extent, own)
+
+
+def extent_to_text(extent: Extent, identifiers: Mapping[str, str]) -> int | str:
+    """A number, or the text of an extent in which symbols have identifiers for names."""
+    if not isinstance(extent, Expression):
+        return extent
+    return str(with_identifiers(extent, identifiers))
 
 
 def extent_from_text(text: str, symbols: Mapping[str, Symbol]) -> Extent:
@@ -15,7 +30,7 @@ def extent_from_text(text: str, symbols: Mapping[str, Symbol]) -> Extent:
     """
     try:
         return _extent(ast.parse(text.strip(), mode="eval").body, symbols)
-    except (SyntaxError, KeyError, ZeroDivisionError, RecursionError) as error:
+    except (SyntaxError, KeyError, ZeroDivisionError, RecursionError, Undecided) as error:
         raise ValueError(f"{text!r} is not an extent over {', '.join(symbols)}") from error
 
 

@@ -9,9 +9,11 @@ Tensors of the arena are checked as if each had memory of its own. Two slots of 
 the other for all sizes may share bytes, so all uses of one must come before all of the other.
 """
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
 
 from compiler.errors import ScheduleError
@@ -32,10 +34,11 @@ from compiler.tensors.extents import (
 )
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.substitution import has_symbols
-from compiler.verify.certificate import LARGEST_GRID, certified, check_operands
+from compiler.verify.certificate import LARGEST_GRID, check_operands
 from compiler.verify.happens_before import HappensBefore, check_schedule
 from compiler.verify.memory import lifetimes
-from compiler.verify.seals import check_seals
+from compiler.verify.schedule_json import to_json
+from compiler.verify.seals import check_seals, kernel_seal
 from compiler.verify.structure import LARGEST_MEMORY
 
 GRAIN = ARENA_ALIGNMENT
@@ -56,6 +59,24 @@ class SizesCertificate:
     numbers: NumberedSchedule
     issued: bool = field(default=False, init=False)
 
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 of the schedule, of its slots and symbols, and of the kernels' seals."""
+        own = self.schedule
+        digest = hashlib.sha256(to_json(own.schedule).encode())
+        digest.update(repr((own.slots, sorted(own.extents.items()))).encode())
+        digest.update(repr([*own.symbols.values()]).encode())
+        for kernel in own.kernels.values():
+            digest.update(kernel_seal(kernel))
+        return digest.hexdigest()
+
+    @property
+    def limits(self) -> Mapping[str, tuple[int, int]]:
+        """The least and the largest size of each symbol, as far as they do not depend on others."""
+        positions = self.numbers.symbols
+        widest = (2, LARGEST_MEMORY)
+        return {name: self.numbers.limits.get(at, widest) for name, at in positions.items()}
+
     def numbers_at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The numbers for sizes by symbol, at the positions of `numbers`.
 
@@ -66,7 +87,8 @@ class SizesCertificate:
         if all(low <= numbers[at] <= high for at, (low, high) in self.numbers.limits.items()):
             return numbers
         instance = self.schedule.at(sizes)  # the full check says what is wrong
-        certified(instance.schedule, instance.kernels)
+        check_schedule(instance.schedule)
+        check_operands(instance.schedule, instance.kernels)
         raise ScheduleError(f"the schedule is not checked for {dict(sizes)}: report this fault")
 
 
@@ -93,8 +115,8 @@ def certified_for_all_sizes(own: SymbolicSchedule) -> SizesCertificate:
 def _check_sizes_read(own: SymbolicSchedule, task: Task) -> None:
     """Raise ScheduleError unless a kernel gets the sizes of as many symbols as it has."""
     kernel = own.kernels.get(task.kernel)
-    if kernel is None or not kernel.symbols:
-        return
+    if kernel is None:
+        raise ScheduleError(f"a task launches '{task.kernel}', which does not exist")
     names = own.sizes_of(task)
     if len(names) != len(kernel.symbols):
         raise ScheduleError(

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 
 from compiler.errors import ArtifactError
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extent_text import extent_from_text
+from compiler.tensors.symbols import Symbol
 
 T = TypeVar("T")
 
@@ -66,6 +68,41 @@ def natural(value: object, path: str) -> int:
     if (checked_number := checked_integer(value, path)) < 0:
         raise ArtifactError(f"{path} is negative")
     return checked_number
+
+
+def extents_over(
+    symbols: Mapping[str, Symbol], *, negative: bool = False
+) -> Callable[[object, str], int]:
+    """Reads extents over symbols, by identifier: whole numbers, or texts.
+
+    Numbers are at least 0 unless they may be `negative`.
+    """
+
+    def read(value: object, path: str) -> int:
+        if not isinstance(value, str) or not symbols:
+            return (checked_integer if negative else natural)(value, path)
+        try:
+            return extent_from_text(value, symbols)
+        except ValueError as error:
+            raise ArtifactError(f"{path}: {error}") from error
+
+    return read
+
+
+def checked_symbol(value: object, path: str) -> Symbol:
+    """A symbol with its bounds and an example."""
+    entry = as_object(value, path)
+    high = entry.get("high")
+    try:
+        return Symbol(
+            string(entry, "name", path),
+            natural(entry.get("low"), f"{path}.low"),
+            None if high is None else natural(high, f"{path}.high"),
+            natural(entry.get("hint"), f"{path}.hint"),
+            natural(entry.get("scope"), f"{path}.scope"),
+        )
+    except ValueError as error:
+        raise ArtifactError(f"{path}: {error}") from error
 
 
 def checked_number(value: object, path: str) -> float:
@@ -146,7 +183,7 @@ def _reader(kind: Any) -> Reader:
         return partial(_optional, item=_reader(arguments[0]))
     assert get_origin(kind) is tuple, kind
     size = None if ... in arguments else len(arguments)
-    return partial(_tuple, item=_reader(arguments[0]), size=size)
+    return partial(checked_tuple, item=_reader(arguments[0]), size=size)
 
 
 def _optional(value: object, path: str, item: Reader) -> Any:
@@ -157,7 +194,8 @@ def _by_name(value: object, path: str, item: Reader) -> dict[str, Any]:
     return {name: item(own, f"{path}.{name}") for name, own in as_object(value, path).items()}
 
 
-def _tuple(value: object, path: str, item: Reader, size: int | None) -> tuple[Any, ...]:
+def checked_tuple(value: object, path: str, item: Reader, size: int | None) -> tuple[Any, ...]:
+    """A value that must be a list, of so many entries if `size` is not None."""
     entries = checked_items(value, path, item)
     if size is not None and len(entries) != size:
         raise ArtifactError(f"{path} has {len(entries)} entries, not {size}")

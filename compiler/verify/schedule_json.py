@@ -1,7 +1,7 @@
 """The schedule as JSON: one allocation or task a line, versioned, checked when it is read."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import cast
 
@@ -14,14 +14,25 @@ from compiler.schedule.tasks import (
     Task,
     View,
 )
+from compiler.tensors.substitution import has_symbols
+from compiler.tensors.symbols import Symbol
 from compiler.verify import checked_json as read
 
 FORMAT = "flowloom-schedule"
-VERSION = 2
+VERSION = 3
 """Raised whenever a reader of the old version would misread the new one."""
+
+WITHOUT_SYMBOLS = 2
+"""The version of schedules of numbers, with control tasks."""
 
 WITHOUT_CONTROL = 1
 """The version of schedules without control tasks, which is all that its readers know."""
+
+ReadsExtent = Callable[[object, str], int]
+"""Reads a number, or an extent, at a place in the text."""
+
+NO_SYMBOLS: Mapping[str, Symbol] = {}
+"""The symbols of a schedule of numbers."""
 
 NO_SUBFLOW = -1
 """Stands for the subflow of a task that is in none."""
@@ -30,7 +41,9 @@ NO_SUBFLOW = -1
 def to_json(schedule: Schedule) -> str:
     """The text of a schedule, the same for equal schedules."""
     controlled = any(task.control is not None for task in schedule.tasks)
-    version = VERSION if controlled else WITHOUT_CONTROL
+    version = WITHOUT_SYMBOLS if controlled else WITHOUT_CONTROL
+    if has_symbols(extent for own in schedule.allocations for extent in own.shape):
+        version = VERSION
     head = {"format": FORMAT, "version": version, "name": schedule.name}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     allocations = _lines(map(_allocation_to_json, schedule.allocations))
@@ -40,7 +53,8 @@ def to_json(schedule: Schedule) -> str:
 
 
 def _lines(entries: Iterable[dict[str, object]]) -> str:
-    lines = ",\n".join(json.dumps(entry) for entry in entries)
+    # an extent over symbols is its text
+    lines = ",\n".join(json.dumps(entry, default=str) for entry in entries)
     return f"\n{lines}\n" if lines else ""
 
 
@@ -88,10 +102,11 @@ def _control_to_json(control: Control) -> dict[str, object]:
     }
 
 
-def from_json(text: str) -> Schedule:
+def from_json(text: str, symbols: Mapping[str, Symbol] = NO_SYMBOLS) -> Schedule:
     """Read a schedule; raises ArtifactError that names the place of what is wrong.
 
-    Types and names are checked here; whether the schedule is valid is for `check_schedule`.
+    Extents are over `symbols`, by the names that texts have for them. Types and names are checked
+    here; whether the schedule is valid is for `check_schedule`.
     """
     head = read.as_object(read.parse_json(text, "the schedule"), "the schedule")
     if head.get("format") != FORMAT:
@@ -102,23 +117,27 @@ def from_json(text: str) -> Schedule:
             f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
             " compile the model again"
         )
-    return _schedule(head, "the schedule")
+    if version == VERSION and not symbols:
+        raise ArtifactError(
+            "the schedule is of a segment for all sizes: load the dynamic module that has it"
+        )
+    return _schedule(read.extents_over(symbols), head, "the schedule")
 
 
-def _schedule(value: object, path: str) -> Schedule:
+def _schedule(extent: ReadsExtent, value: object, path: str) -> Schedule:
+    shape = partial(read.checked_items, item=extent)
+    allocation = partial(read.checked_record, Allocation, dtype=read.dtype, shape=shape)
     return read.checked_record(
         Schedule,
         value,
         path,
-        allocations=partial(
-            read.checked_items, item=partial(read.checked_record, Allocation, dtype=read.dtype)
-        ),
-        tasks=partial(read.checked_items, item=_task),
+        allocations=partial(read.checked_items, item=allocation),
+        tasks=partial(read.checked_items, item=partial(_task, extent)),
     )
 
 
-def _task(value: object, path: str) -> Task:
-    views = partial(read.checked_items, item=_view)
+def _task(extent: ReadsExtent, value: object, path: str) -> Task:
+    views = partial(read.checked_items, item=partial(_view, extent))
     return read.checked_record(
         Task, value, path, reads=views, writes=views, subflow=_subflow, control=_control
     )
@@ -130,17 +149,18 @@ def _subflow(value: object, path: str) -> int | None:
 
 def _control(value: object, path: str) -> Control:
     entry = read.as_object(value, path)
-    bodies = read.checked_items(entry.get("bodies"), f"{path}.bodies", _schedule)
-    return Control(read.checked_record(ControlForm, entry, path), bodies)
+    bodies = partial(_schedule, read.natural)
+    own = read.checked_items(entry.get("bodies"), f"{path}.bodies", bodies)
+    return Control(read.checked_record(ControlForm, entry, path), own)
 
 
-def _view(value: object, path: str) -> View:
+def _view(extent: ReadsExtent, value: object, path: str) -> View:
     if not isinstance(value, list) or len(cast(list[object], value)) != 4:
         raise ArtifactError(f"{path} is not [allocation, offset, dtype, shape]")
     allocation, offset, dtype, shape = cast(list[object], value)
     return View(
         read.natural(allocation, f"{path}[0]"),
-        read.natural(offset, f"{path}[1]"),
+        extent(offset, f"{path}[1]"),
         read.dtype(dtype, f"{path}[2]"),
-        read.checked_items(shape, f"{path}[3]", read.natural),
+        read.checked_items(shape, f"{path}[3]", extent),
     )

@@ -2,6 +2,8 @@
 
 import logging
 import pickle
+import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,12 +12,15 @@ import onnx
 import pytest
 
 import compiler
-from compiler.errors import ShapeError, SymbolicFaultWarning
+from compiler.artifact.checking import checked_artifacts
+from compiler.artifact.manifest import trust_all
+from compiler.errors import ArtifactError, ShapeError, SymbolicFaultWarning
 from compiler.program import compiling
 from compiler.program.model import DynamicModule
 from compiler.program.static import StaticSegment
 from compiler.program.symbolic import SymbolicSegment
 from compiler.tensors.extents import NotForAllSizes
+from tests.forgery import redo_hashes
 from tests.fuzz.sizes import random_sizes
 from tests.fuzz.workers import judge
 from tests.program.checks import check, compiled, model_of
@@ -90,7 +95,63 @@ def test_copies_and_saved_modules_have_what_was_compiled(
     with caplog.at_level(logging.WARNING, LOGGER):
         check(copy, model, {"x": tensor(4, 11, 8)})
         check(loaded, model, {"x": tensor(3, 20, 8)})
+        check(loaded, model, {"x": tensor(5, 9, 8)})
     assert not caplog.records
+
+
+SHAPES = """g (float[b, n, 8] x) => (float[b, n, 8] y, int64[3] s, float[2] c, float[b, n, 8] z)
+    <float[2] k = {1.5, 2.5}> { t = Transpose<perm=[0, 2, 1]>(x) p = MatMul(x, t) q = Softmax(p)
+    y = MatMul(q, x) s = Shape(y) c = Identity(k) z = Identity(x) }"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu:sm_90:fp32"])
+def test_outputs_without_operators_are_saved(target: str, tmp_path: Path) -> None:
+    if target != "cpu" and shutil.which("g++") is None:
+        pytest.skip("kernels are compiled by g++")
+    module, model = compiled(SHAPES, target=target), model_of(SHAPES)
+    check(module, model, {"x": tensor(3, 20, 8)})
+    for _ in range(2):
+        module.save(tmp_path / "saved")
+        module = compiler.load(tmp_path / "saved")
+        assert isinstance(module, DynamicModule)
+        for batch, n in ((3, 20), (2, 33)):
+            check(module, model, {"x": tensor(batch, n, 8)})
+    (folder,) = (tmp_path / "saved" / "segments").iterdir()
+    assert "n0" in (folder / "schedule.json").read_text()
+
+
+CHAIN = """g (float[n, m] x) => (float[n, m] y) { t = Transpose(x) s = Softmax(t) r = Exp(s)
+    u = MatMul(x, r) v = MatMul(u, x) w = Softmax(v) y = Add(w, x) }"""
+
+Forgery = Callable[[str], str]
+
+
+@pytest.mark.parametrize(
+    ("file", "forge", "message"),
+    [
+        ("schedule.json", lambda text: text.replace('"n0"', '"n0 + 1"', 1), "by the seal"),
+        ("schedule.json", lambda text: text.replace('"n0"', '"f(1)"', 1), "not an extent"),
+        ("kernels/kernels.json", lambda text: text.replace('"s0"', '"s0 + 1"', 1), "no valid"),
+        ("manifest.json", lambda text: text.replace('"below": []', '"below": [0]'), "no valid"),
+        ("manifest.json", lambda text: text.replace('"low": 2', '"low": 3', 1), "by the seal"),
+        ("manifest.json", lambda text: text.replace('"n0"', '"n1"', 1), "by the seal"),
+        ("manifest.json", lambda text: text.replace('"extents"', '"others"', 1), "no valid"),
+    ],
+)
+def test_an_edited_segment_for_all_sizes_is_refused(
+    file: str, forge: Forgery, message: str, tmp_path: Path
+) -> None:
+    module = compiled(CHAIN, threads=1)
+    module.run({"x": tensor(30, 20)})
+    module.save(tmp_path / "saved")
+    (folder,) = (tmp_path / "saved" / "segments").iterdir()
+    path = folder / file
+    text = path.read_text()
+    assert forge(text) != text
+    path.write_text(forge(text))
+    redo_hashes(folder)
+    with pytest.raises(ArtifactError, match=message):
+        [*checked_artifacts(folder, trust_all)]
 
 
 def test_threads_run_several_sizes_at_once() -> None:

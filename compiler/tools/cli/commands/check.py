@@ -7,11 +7,14 @@ from pathlib import Path
 from compiler.artifact.checking import CheckedArtifact, checked_artifacts
 from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in
 from compiler.artifact.signing import check_unlisted, is_signed, trusting, unlisted, write_signature
+from compiler.artifact.symbolic import SymbolicArtifact
 from compiler.errors import ArgumentError
+from compiler.schedule.kernels import LARGEST_COUNT
 from compiler.schedule.tasks import Schedule
 from compiler.support.words import counted, in_bytes
 from compiler.verify.footprints import containment_lines
 from compiler.verify.happens_before import check_schedule
+from compiler.verify.structure import LARGEST_MEMORY
 
 
 def run(options: Namespace) -> int:
@@ -33,9 +36,14 @@ def run(options: Namespace) -> int:
 def _check_saved(path: Path, trusted: Sequence[Path], key: Path | None) -> None:
     """Check all that loading checks, print it, and sign it if there is a key."""
     for checked in checked_artifacts(path, trusting(trusted or None)):
-        print(f"{checked.directory}: {_without_race(checked.artifact.schedule)}")
-        print(f"{checked.directory}: {_as_built(checked)}")
-        for line in containment_lines(checked.artifact.kernels.values()):
+        own = checked.artifact
+        symbolic = isinstance(own, SymbolicArtifact)
+        schedule = own.schedule.schedule if symbolic else own.schedule
+        kernels = (own.schedule if symbolic else own).kernels
+        proved = f" {_sizes_of(own)}" if symbolic else ""
+        print(f"{checked.directory}: {_without_race(schedule)}{proved}")
+        print(f"{checked.directory}: {_as_built(checked, len(kernels))}")
+        for line in containment_lines(kernels.values()):
             print(f"{checked.directory}: {line}")
     if is_signed(path) or key is not None:
         check_unlisted(path)
@@ -59,11 +67,22 @@ def _without_race(schedule: Schedule) -> str:
     )
 
 
-def _as_built(checked: CheckedArtifact) -> str:
-    saved = checked.artifact
-    weights = sum(array.nbytes for array in saved.weights.values())
+def _sizes_of(artifact: SymbolicArtifact) -> str:
+    """For which sizes a schedule is proved."""
+    ranges = [
+        f"{name} from {low} to {high}" if high < LARGEST_MEMORY else f"{name} from {low} on"
+        for name, (low, high) in artifact.certificate.limits.items()
+    ]
     return (
-        f"{counted(len(saved.kernels), 'kernel')} as built, for the types that tasks pass;"
+        f"for all sizes ({', '.join(ranges)}) by which no buffer has more than {LARGEST_COUNT}"
+        " elements"
+    )
+
+
+def _as_built(checked: CheckedArtifact, kernels: int) -> str:
+    weights = sum(array.nbytes for array in checked.artifact.weights.values())
+    return (
+        f"{counted(kernels, 'kernel')} as built, for the types that tasks pass;"
         f" {in_bytes(weights)} of weights, the schedule and {counted(checked.files, 'file')} as"
         " saved"
     )
