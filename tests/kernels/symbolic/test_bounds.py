@@ -111,6 +111,7 @@ SEEN: Sequence[tuple[Callable[[Any, Any], Any], int]] = (
     (lambda m, n: m * n - m, 2),
     (lambda m, n: m - 4 * (m // 4), 0),
     (lambda m, n: (m + 5) // 6 * 6 - m, 0),
+    (lambda m, n: ((m * n + 4) // 5 * 6 + 15) // 16 * 16 - (m * n + 4) // 5 * 6, 0),
     (lambda m, n: maximum(m, n) - m, 0),
     (lambda m, n: (m - 1) * n * 12 + n - 1 - 11, 14),
 )
