@@ -256,7 +256,7 @@ class Module:
         """Run once: arrays by input name in, arrays by output name out, in the model's order.
 
         Any number of threads may call this at once. Arrays may be any that support DLPack; on the
-        CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
+        CPU, those that are row-major, with aligned elements, are not copied. Raises ShapeError
         for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
         index out of range if the module was compiled with `check_indices`.
         """

@@ -25,6 +25,7 @@ from compiler.program.segment import (
     ProgramSegment,
     SegmentSource,
     SegmentSplit,
+    Specialised,
 )
 
 _LOG = logging.getLogger("compiler.program")
@@ -122,17 +123,13 @@ class ProgramBody:
                 return [values[n] if n in values else constants[n] for n in self.graph.outputs]
             self.refine(split)
 
-    def run_again(self, inputs: Mapping[str, Any]) -> list[HostValue] | None:
-        """The outputs for inputs that nobody checked, if all of the body is specialised for such.
+    def again(self, inputs: Mapping[str, Any]) -> Specialised | None:
+        """What computes all outputs of inputs that nobody checked, if it was specialised for such.
 
         What is specialised passed the checks, which depend on names, dtypes and shapes alone.
         """
         segment = self.plan().whole
-        again = None if segment is None else segment.again(inputs)
-        if again is None:
-            return None
-        results = again.run(inputs)
-        return [results[name] for name in self.graph.outputs]
+        return None if segment is None else segment.again(inputs)
 
     def prepare(self, inputs: Mapping[str, HostValue]) -> None:
         """Compile the segments that read inputs alone."""

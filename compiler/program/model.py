@@ -115,11 +115,16 @@ class DynamicModule:
             check_options(options, {"outputs": TEXT}, "a run of a dynamic module")
         inputs = inputs_by_name(inputs)
         stay = self._outputs_stay(outputs)
-        results = self._body.run_again(inputs)
-        if results is None:
+        names = self._model.graph.outputs
+        again = self._body.again(inputs)
+        if again is None:
             inputs = self._checked(inputs)
             results = self._body.run(inputs)
-        names = self._model.graph.outputs
+        else:
+            computed = again.run(inputs)
+            results = [computed[name] for name in names]
+            if again.fresh and stay is None:
+                return dict(zip(names, results, strict=True))
         if stay is not None:
             stay.wait()
             return dict(zip(names, results, strict=True))

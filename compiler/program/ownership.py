@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from compiler.backends.memory import Array
 from compiler.program.host import HostValue
 
 
@@ -17,19 +17,19 @@ class Holders:
     """
 
     def __init__(self, arrays: Iterable[Any]) -> None:
-        self._by_owner: defaultdict[int, list[NDArray[Any]]] = defaultdict(list)
+        self._by_owner: defaultdict[int, list[Array]] = defaultdict(list)
         for array in arrays:
             if isinstance(array, np.ndarray):
-                held = cast(NDArray[Any], array)
+                held = cast("Array", array)
                 self._by_owner[_owner(held)].append(held)
 
     def own(self, value: HostValue) -> HostValue:
         """A result, copied if it shares memory with another array or with a constant."""
         if isinstance(value, list):
-            return [self.own(item) for item in cast(list[HostValue], value)]
+            return [self.own(item) for item in cast("list[HostValue]", value)]
         if not isinstance(value, np.ndarray):
             return value
-        array = cast(NDArray[Any], value)
+        array = cast("Array", value)
         others = self._by_owner.get(_owner(array), ())
         if not array.flags.writeable or any(np.may_share_memory(array, x) for x in others):
             array = array.copy()
@@ -37,7 +37,7 @@ class Holders:
         return array
 
 
-def _owner(array: NDArray[Any]) -> int:
+def _owner(array: Array) -> int:
     """The identity of the object that has an array's memory."""
     owner: Any = array
     while (base := getattr(owner, "base", None)) is not None:

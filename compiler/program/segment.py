@@ -26,6 +26,11 @@ SpecialisationKey = tuple[tuple[np.dtype, tuple[int, ...], bytes | None], ...]
 class Specialised(Protocol):
     """A segment for one kind of inputs."""
 
+    @property
+    def fresh(self) -> bool:
+        """Whether outputs are in memory that nobody else has."""
+        ...
+
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The outputs by name."""
         ...

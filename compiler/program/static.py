@@ -1,9 +1,10 @@
 """A segment for one kind of inputs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from compiler.artifact.module import Module
 from compiler.program.folding import FoldedOutputs
 
 
@@ -17,14 +18,23 @@ class SegmentRunner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StaticSegment:
-    """The outputs that need no operator, and the runner that computes the others, if any."""
+    """The outputs that need no operator, and the runner that computes the others, if any.
+
+    Where outputs are `fresh` a module computes all of them, in memory that nobody else has.
+    """
 
     outputs: FoldedOutputs
     runner: SegmentRunner | None
+    fresh: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # A property would be a tenth of the time of a small run.
+        alone = not self.outputs.constants and not self.outputs.passed
+        object.__setattr__(self, "fresh", alone and isinstance(self.runner, Module))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""
         if self.runner is None:
             return self.outputs.of(inputs, {})
-        read = {name: inputs[name] for name in self.outputs.reads}
-        return self.outputs.of(inputs, self.runner.run(read))
+        computed = self.runner.run({name: inputs[name] for name in self.outputs.reads})
+        return computed if self.fresh else self.outputs.of(inputs, computed)

@@ -140,15 +140,21 @@ def test_one_executor_serves_one_caller_after_the_other() -> None:
         numpy.testing.assert_array_equal(y, expected)
 
 
-def test_outputs_are_never_overwritten_and_aligned() -> None:
+def test_outputs_are_never_overwritten() -> None:
     executable = load(chain(), threads=2)
     first = executable.run({"x": values(1)})["y"]
     copy = first.copy()
     for seed in range(20):
         second = executable.run({"x": values(seed)})["y"]
         assert not numpy.shares_memory(first, second)
-        assert second.ctypes.data % 64 == 0
     numpy.testing.assert_array_equal(first, copy)
+
+
+def test_outputs_of_some_size_are_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compiler.backends.cpu.driver.ALIGNED_BYTES", 8 * LANES)
+    executable = load(chain(), threads=2)
+    for seed in range(20):
+        assert executable.run({"x": values(seed)})["y"].ctypes.data % 64 == 0
 
 
 def test_a_kernel_of_two_launches_runs_them_in_order() -> None:
