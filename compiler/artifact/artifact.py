@@ -222,7 +222,7 @@ def read_contents(folder: Path, vouch: Vouch) -> tuple[dict[str, Any], dict[str,
 def check_host(
     folder: Path, manifest: Mapping[str, Any], check: Callable[[str, Any], None]
 ) -> None:
-    """Let `check(target, requirements)` refuse an artifact, also where these are no such."""
+    """Let `check(target, requirements)` refuse an artifact; ArtifactError where it fails."""
     try:
         check(manifest["target"], manifest["requirements"])
     except FlowloomError:

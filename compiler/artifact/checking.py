@@ -48,7 +48,7 @@ def _checked(directory: Path, vouch: Vouch) -> CheckedArtifact:
     manifest = ARTIFACT_MANIFEST.read(directory, vouch)
     checked = (
         symbolic.load(directory, _any_host, _where_they_are, vouch)[0]
-        if symbolic.SIZES in manifest
+        if symbolic.SIZES_ENTRY in manifest
         else artifact.load(directory, _any_host, _where_they_are, vouch)
     )
     return CheckedArtifact(directory, checked, len(manifest["files"]))

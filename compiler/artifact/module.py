@@ -223,6 +223,10 @@ class Module:
                     )
             return self._loaded
 
+    def verify(self) -> None:
+        """Check schedule and kernels again; raises ScheduleError or KernelError for a wrong one."""
+        certified(self.schedule, self.kernels)
+
     def _check(self) -> None:
         """Check the schedule and the kernels, if they are not those that were checked before."""
         content = self.content

@@ -38,7 +38,7 @@ from compiler.verify.all_sizes import SizesCertificate, certified_for_all_sizes
 from compiler.verify.schedule_json import from_json, to_json
 from compiler.verify.seals import sealed_kernel
 
-SIZES = "sizes"
+SIZES_ENTRY = "sizes"
 """The entry of a manifest by which an artifact is one for all sizes."""
 
 
@@ -129,7 +129,7 @@ def save(
         "target": artifact.target,
         "requirements": artifact.requirements,
         "semantics": dict(artifact.semantics),
-        SIZES: sizes,
+        SIZES_ENTRY: sizes,
     }
     sealed = sealed_contents(artifact.certificate.digest, files)
     ARTIFACT_MANIFEST.write(folder, entries, files, sealed)
@@ -158,8 +158,8 @@ def load(
     """
     folder = Path(directory)
     manifest, contents = read_contents(folder, vouch)
-    path = f"{folder / ARTIFACT_MANIFEST.file}: {SIZES}"
-    sizes = read.as_object(manifest.get(SIZES), path)
+    path = f"{folder / ARTIFACT_MANIFEST.file}: {SIZES_ENTRY}"
+    sizes = read.as_object(manifest.get(SIZES_ENTRY), path)
     files: Mapping[str, Any] = manifest["files"]
     try:
         own, names = _schedule(sizes, path, contents)

@@ -178,6 +178,14 @@ class DynamicModule:
         tensors = [type for type in self.inputs if type.kind == "tensor"]
         self._body.prepare({type.name: example_of(type, sizes or {}) for type in tensors})
 
+    def verify(self) -> None:
+        """Check in full, apart from any proof for all sizes, the schedule of each size that ran.
+
+        Raises ScheduleError or KernelError, with what is wrong.
+        """
+        for module in self.compiler.modules.values():
+            module.verify()
+
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the model and all that was compiled so far, for `compiler.load`.
 

@@ -117,7 +117,7 @@ def _array(value: object, path: str) -> np.ndarray:
         data = b64decode(read.string(entry, "data", path), validate=True)
         return np.frombuffer(data, dtype).reshape(shape)  # a view that nobody can change
     except ValueError as error:
-        raise ArtifactError(f"{path} is no array: {error}") from error
+        raise ArtifactError(f"{path} is not an array: {error}") from error
 
 
 def _value(name: str, value: object, path: str, names: SymbolNames) -> Value:

@@ -49,7 +49,7 @@ class SymbolicSchedule:
         views = (view for task in tasks for view in (*task.reads, *task.writes))
         shapes = {own.shape for own in (*self.schedule.allocations, *views)}
         symbols = {own for shape in shapes for extent in shape for own in symbols_of(extent)}
-        # Of an input that nothing reads only kernels know the size, under names of their own.
+        # Only kernels know the size of an input that nothing reads, under other names.
         named = {
             name: replace(symbol, name=name)
             for task in tasks
@@ -64,7 +64,7 @@ class SymbolicSchedule:
     def bound(self) -> tuple[Schedule, Mapping[str, KernelSpec]]:
         """The schedule with a kernel for each set of symbols that one is launched on.
 
-        The extents of these kernels are over the schedule's symbols; they have none of their own.
+        The extents of these kernels are over the schedule's symbols; they have no symbols.
         """
         kernels: dict[str, KernelSpec] = {}
         tasks: list[Task] = []

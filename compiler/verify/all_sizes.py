@@ -5,7 +5,7 @@ views follow each other in an allocation. Where this order is one for all sizes,
 for them: the schedule of ranks, which is one of numbers, is checked as any other. Some bytes
 between two ranks may be none for some sizes; conflicts about them are checked in vain.
 
-Tensors of the arena are checked as if each had memory of its own. Two slots of which none is above
+Tensors of the arena are checked as if each had separate memory. Two slots of which none is above
 the other for all sizes may share bytes, so all uses of one must come before all of the other.
 """
 

@@ -93,6 +93,7 @@ def check_sizes(case: Case) -> Failure | None:
     for number, (feeds, expected) in enumerate(judged):
         try:
             results = {name: np.array(array) for name, array in module.run(feeds).items()}
+            module.verify()
         except Exception as error:
             return raised(error)
         if wrong := compared(expected, results):

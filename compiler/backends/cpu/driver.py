@@ -101,13 +101,14 @@ class CpuBackend:
         placed = place_weights(schedule, weights)
         require(arena_bytes(schedule.allocations), "the arena")
         program = _shared_code(options, kernels.values()).program
+        bases = [address(placed[a.name]) if a.kind == "weight" else 0 for a in schedule.allocations]
         bound = BoundSchedule(
-            program,
-            make_plan(schedule, kernels, program.addresses),
-            schedule.allocations,
-            placed,
-            [address(placed[a.name]) if a.kind == "weight" else 0 for a in schedule.allocations],
-            schedule.streams,
+            program=program,
+            plan=make_plan(schedule, kernels, program.addresses),
+            allocations=schedule.allocations,
+            weights=placed,
+            bases=bases,
+            streams=schedule.streams,
         )
         return CpuExecutable(bound, _settings(options))
 
@@ -202,8 +203,14 @@ class SizedCode:
             bases[allocation] = address(weights[name])
         allocations = self._numbers.allocations_at(numbers)
         plan = self._plan.at(numpy.array(numbers, numpy.int64))
-        streams = self._numbers.schedule.streams
-        bound = BoundSchedule(self._program, plan, allocations, weights, bases, streams)
+        bound = BoundSchedule(
+            program=self._program,
+            plan=plan,
+            allocations=allocations,
+            weights=weights,
+            bases=bases,
+            streams=self._numbers.schedule.streams,
+        )
         return CpuExecutable(bound, self._settings)
 
 

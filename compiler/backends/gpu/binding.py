@@ -6,7 +6,7 @@ or they read it from a pointer on the device, which is written before the run (`
 Host arrays travel through page-locked memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, Literal, cast
@@ -273,6 +273,18 @@ class Binder:
             i != index and _meet(view.address, view.nbytes, addresses[i], allocation.nbytes)
             for i, allocation in self._places
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunSizes:
+    """The sizes of a run on a graph for larger ones: its tensors, and what kernels read of them.
+
+    `writes` are addresses on the device, each with the number of 64 bits that is written there.
+    """
+
+    binder: Binder
+    allocations: Sequence[Allocation]
+    writes: Sequence[tuple[int, int]]
 
 
 def _fingerprints(kind: str, arrays: Mapping[str, Any]) -> list[object]:

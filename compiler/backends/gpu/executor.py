@@ -8,7 +8,13 @@ from threading import RLock
 from typing import Any, Literal, Protocol, cast, get_args
 
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
-from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
+from compiler.backends.gpu.binding import (
+    Binder,
+    Binding,
+    OutputsOption,
+    RunBuffers,
+    RunSizes,
+)
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
@@ -160,18 +166,6 @@ class _Variant:
 
     runner: ScheduleRunner
     at: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunSizes:
-    """The sizes of a run on a graph for larger ones: its tensors, and what kernels read of them.
-
-    `writes` are addresses on the device, each with the number of 64 bits that is written there.
-    """
-
-    binder: Binder
-    allocations: Sequence[Allocation]
-    writes: Sequence[tuple[int, int]]
 
 
 class GpuExecutor:

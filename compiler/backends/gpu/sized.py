@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.base import MemoryReport
+from compiler.backends.gpu.binding import RunSizes
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.executor import GpuExecutor, RunSizes
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span
 from compiler.backends.memory import Array, aligned_copy, place_weights
