@@ -44,13 +44,11 @@ def substitution_context(
         return make_context()
     parsed = parse_gpu(settings.target)
     driver = present_driver(settings)
-    packed = settings.packed
     if driver is None:
-        return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
+        return CostContext(SimulatedTimes(parsed, settings.cache))
     times = MeasuredTimes(
         parsed,
         settings.cache,
-        packed=packed,
         driver=driver,
         prepare=partial(_build_together, settings),
         finish=partial(_runnable, packer, settings, limits),

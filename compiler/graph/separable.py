@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
-from compiler.graph.cost import GPU, Roofline
+from compiler.graph.cost import GPU
 
 TILE_ROWS = 128
 """Output channels of the largest MMA tile; further tiles recompute the depthwise convolution."""
@@ -56,7 +56,6 @@ def pays(
     depthwise: ConvolutionShapes,
     pointwise: ConvolutionShapes,
     element_bytes: int,
-    roofline: Roofline = GPU,
 ) -> bool:
     """Whether fusing saves more time than it takes for recomputation, by bytes and FLOPs.
 
@@ -65,5 +64,5 @@ def pays(
     """
     again = ceil(pointwise.weight[0] / TILE_ROWS) - 1
     between, image = (prod(s) * element_bytes for s in (depthwise.result, depthwise.image))
-    saved = roofline.launch_ns + 2 * between / roofline.bytes_per_ns
+    saved = GPU.launch_ns + 2 * between / GPU.bytes_per_ns
     return again * (depthwise.flops / DEPTHWISE_FLOPS + image / CACHE_BYTES) < saved

@@ -256,7 +256,7 @@ def _follow(
         if link.norm is not None and factor != 1:
             return None
         factor *= link.factor
-        if link.mask is None and node.type not in ("Mul", "Div", "Cast"):
+        if is_movement(node.type):
             window = window_through(network, node, window, link.after)
         if window is None:
             return None

@@ -13,7 +13,7 @@ from compiler.errors import UnsupportedOperatorError
 from compiler.frontend.domains import domain_of
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Unsupported
-from compiler.frontend.importing.part import ModelContext
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.unknown import unknown_operator
 from compiler.frontend.node_order import names_read
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN

@@ -23,8 +23,8 @@ from compiler.errors import SymbolicFaultWarning, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.part import (
-    ModelContext,
     ModelPart,
     Obstacles,
     specialise_part,

@@ -11,7 +11,7 @@ from compiler.frontend.control.functions import without_functions
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.importing.chosen_functions import with_chosen_functions
-from compiler.frontend.importing.part import ModelContext
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem
 from compiler.frontend.importing.unknown import unknown_operator
 from compiler.frontend.liveness import live_nodes

@@ -19,8 +19,8 @@ class GraphPlan:
     """A schedule's edges, insertion order and priorities, and which tasks touch which buffer.
 
     `readers` holds, for each input, the tasks that a copy into it must precede; `writers`, for
-    each output, the tasks that a copy out of it must follow; the edges imply all others. `sinks`
-    are the tasks that nothing follows. In a `crowded` schedule many kernels overlap.
+    each output, the tasks that a copy out of it must follow; the edges imply all others. In a
+    `crowded` schedule many kernels overlap.
     """
 
     schedule: Schedule
@@ -29,7 +29,6 @@ class GraphPlan:
     priorities: list[int]
     readers: dict[int, tuple[int, ...]]
     writers: dict[int, tuple[int, ...]]
-    sinks: tuple[int, ...]
     crowded: bool
 
 
@@ -53,7 +52,6 @@ def plan_graph(
         priorities=priorities(before, times, ranks, limits),
         readers={index: _first(users, before) for index, users in inputs.items()},
         writers={index: _last(users, after) for index, users in outputs.items()},
-        sinks=tuple(task for task, later in enumerate(after) if not later),
         crowded=is_crowded(times, ranks),
     )
 

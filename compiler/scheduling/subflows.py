@@ -3,7 +3,7 @@
 A task follows those whose tokens it waits for and the one before it on its stream.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compiler.errors import PipelineError
@@ -21,26 +21,15 @@ def stream_predecessors(schedule: Schedule) -> list[set[int]]:
     return before
 
 
-def predecessors(
-    schedule: Schedule, waits: Sequence[Collection[int]] | None = None
-) -> list[tuple[int, ...]]:
-    """The edges into each task, by tokens and stream order, without those that others imply.
-
-    `waits` take the place of the schedule's own.
-    """
-    tokens = [task.after for task in schedule.tasks] if waits is None else waits
-    order = zip(tokens, stream_predecessors(schedule), strict=True)
-    return without_implied([list({*after, *before}) for after, before in order])
+def predecessors(schedule: Schedule) -> list[tuple[int, ...]]:
+    """The edges into each task, by tokens and stream order, without those that others imply."""
+    order = zip(schedule.tasks, stream_predecessors(schedule), strict=True)
+    return without_implied([list({*task.after, *before}) for task, before in order])
 
 
-def remaining_waits(
-    schedule: Schedule, waits: Sequence[Collection[int]] | None = None
-) -> list[tuple[int, ...]]:
-    """For each task the fewest of its waits that, with stream order, order the same tasks.
-
-    `waits` take the place of the schedule's own.
-    """
-    order = zip(predecessors(schedule, waits), stream_predecessors(schedule), strict=True)
+def remaining_waits(schedule: Schedule) -> list[tuple[int, ...]]:
+    """For each task the fewest of its waits that, with stream order, order the same tasks."""
+    order = zip(predecessors(schedule), stream_predecessors(schedule), strict=True)
     return [tuple([u for u in edges if u not in before]) for edges, before in order]
 
 

@@ -24,7 +24,6 @@ TABLES = {
     "frontend/sources/others.py": (1, "ONNX's forms before they are rewritten"),
     "graph/rewriting/simplify.py": (1, "the simplification of each"),
     "graph/fusion/simplify.py": (1, "the simplification of each that does not follow from facts"),
-    "graph/windows.py": (1, "what attention's kernels read through"),
     "kernels/gpu/templates/attention/rounding.py": (1, "one pattern: after a Clip to integers"),
     "kernels/gpu/templates/recurrence/template.py": (1, "CUDA's expression of each"),
     "kernels/ops/elementwise.py": (2, "TVM's expression of each"),

@@ -1,7 +1,7 @@
 """The times of substituted graphs by the simulator of the device."""
 
 import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -18,7 +18,6 @@ from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import int64
 from compiler.kernels.building import KernelCache
-from compiler.kernels.shared_packings import packings_by_key
 from compiler.passes.base.adapter import read_groups
 from compiler.progress import in_parts
 from compiler.rewrite.search.backtracking import Cost
@@ -56,16 +55,11 @@ class SimulatedTimes:
 
     target: GpuTarget
     cache: KernelCache | None = None
-    packed: frozenset[str] = frozenset()
-    """The names of weights that other modules of a program have in memory, packed or not."""
     source: ClassVar[ChoiceSource] = "model"
     kernels: KernelCosts = field(init=False)
-    resident: Set[str] = field(init=False)
-    """The keys of the packed weights."""
 
     def __post_init__(self) -> None:
         self.kernels = KernelCosts(self.target)
-        self.resident = packings_by_key(self.packed).keys()
 
     def cost(self, policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
         """The cost of graphs by a policy, in nanoseconds, as parts of a graph like one.
@@ -88,7 +82,7 @@ class SimulatedTimes:
 
     def _asked(self, question: str) -> str:
         """A question with all else that its answer depends on."""
-        return "\n".join((f"{self.judged_by} {question}", *sorted(self.packed)))
+        return f"{self.judged_by} {question}"
 
     @property
     def judged_by(self) -> str:

@@ -57,7 +57,7 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """The branch that a constant condition selects."""
     condition = node.inputs[0]
     if condition is None or condition.array is None:
-        if walker.regions and condition is not None:
+        if walker.context.regions and condition is not None:
             return if_region(walker, node, condition)
         raise NeedsHost("its condition is computed at run time", _REMEDY)
     branch = node.attributes["then_branch" if condition.array.all() else "else_branch"]
@@ -164,7 +164,7 @@ def _keeps_going(body: onnx.GraphProto) -> bool:
 
 def loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """A Loop, unrolled if its trip count and conditions are known and it is not long."""
-    if not walker.regions:
+    if not walker.context.regions:
         return _unrolled_loop(walker, node)
     limit, condition = node.inputs[:2]
     args = limit, condition, _given(node.inputs[2:])
@@ -254,7 +254,7 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         output_backwards=attributes.get("scan_output_directions", [0] * outputs),
     )
     args = walker, node, states, sequences, rows_of
-    if not walker.regions:
+    if not walker.context.regions:
         return _unrolled_scan(*args)
     length = sequences[0].shape[rows_of.input_axes[0]]
     if length <= LONGEST_LOOP and node.key not in walker.repeated:

@@ -14,9 +14,9 @@ from compiler.frontend.builder import supported
 from compiler.frontend.domains import opsets_of
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.importing.chosen_functions import with_chosen_functions
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
@@ -82,8 +82,16 @@ def import_graph(
     proto = read_model(model)
     check_model(proto)
     proto = with_chosen_functions(proto, semantics)
-    options = check_indices, regions, has_kernel, semantics
-    return specialise(proto, input_shapes or {}, folder_of(model), *options)
+    context = ModelContext(
+        opsets=opsets_of(proto.opset_import),
+        functions=proto.functions,
+        folder=folder_of(model),
+        check_indices=check_indices,
+        regions=regions,
+        has_kernel=has_kernel,
+        semantics=semantics,
+    )
+    return _specialised(proto.graph, input_shapes or {}, context)
 
 
 @collector_paused()
@@ -101,25 +109,13 @@ def lowered(graph: Graph, way: Contraction) -> Imported:
     return Imported(*emit(graph), contraction)
 
 
-def specialise(
-    model: onnx.ModelProto,
-    shapes: Shapes,
-    folder: ModelFolder | None,
-    check_indices: bool = False,
-    regions: bool = False,
-    has_kernel: Callable[[Recurrence], bool] = unroll_all,
-    semantics: Semantics = ONNX,
-) -> Graph:
-    """The model's graph for fixed input shapes; `folder` holds its external data."""
-    scope = Scope(opsets_of(model.opset_import))
+def _specialised(model: onnx.GraphProto, shapes: Shapes, context: ModelContext) -> Graph:
+    """The graph of a model for fixed input shapes."""
+    scope = Scope(context.opsets)
     graph = Graph([])
-    specialiser = Specialiser(model.functions, folder, graph, _remedy(shapes))
-    specialiser.watching = check_indices
-    specialiser.regions = regions
-    specialiser.builder.has_kernel = has_kernel
-    specialiser.semantics = semantics
-    specialiser.initialise(model.graph, scope)
-    infos = [info for info in model.graph.input if info.name not in scope.values]
+    specialiser = Specialiser(context, graph, _remedy(shapes))
+    specialiser.initialise(model, scope)
+    infos = [info for info in model.input if info.name not in scope.values]
     resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)
     for info in infos:
         value, error = _input(info, resolved)
@@ -128,14 +124,14 @@ def specialise(
         if error:
             specialiser.problems.append(Problem(info.name, "input", "of the model", error))
     specialiser.shapes_bind = shapes_are_declared(infos)
-    scope.declared = declared_types(model.graph, specialiser.shapes_bind)
-    names = _output_names(model.graph)
-    specialiser.walk(model.graph.node, scope, names)
+    scope.declared = declared_types(model, specialiser.shapes_bind)
+    names = _output_names(model)
+    specialiser.walk(model.node, scope, names)
     graph.outputs = [(name, required(scope[name])) for name in names]
     for name, value in graph.outputs:
         check_declared(name, value, scope.declared)
     check_output_names(graph)
-    if check_indices:
+    if context.check_indices:
         specialiser.watch.add_to(graph)
     _check_outputs(graph, specialiser.problems)
     _raise_all(specialiser.problems)

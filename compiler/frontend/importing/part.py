@@ -1,6 +1,6 @@
 """Specialisation of a part of a model whose inputs have known types, and some known contents."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,8 +8,6 @@ import onnx
 
 from compiler.frontend.builder import supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
-from compiler.frontend.domains import domain_of
-from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
     Graph,
     NeedsValue,
@@ -19,33 +17,12 @@ from compiler.frontend.graph import (
     constant,
     makers_of,
 )
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.semantics import ONNX, Semantics
-from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelContext:
-    """The context that all parts of a model share; `folder` holds external data."""
-
-    opsets: Mapping[str, int]
-    functions: Sequence[onnx.FunctionProto] = ()
-    folder: ModelFolder | None = None
-    check_indices: bool = False
-    regions: bool = False
-    """Whether the target runs If and Loop whose bodies stay graphs."""
-    has_kernel: Callable[[Recurrence], bool] = unroll_all
-    """Whether a recurrence has one kernel for all its steps."""
-    semantics: Semantics = ONNX
-
-    def calls_function(self, node: onnx.NodeProto) -> bool:
-        """Whether a node calls a function of the model that is not inlined."""
-        key = domain_of(node), node.op_type, node.overload
-        return any((f.domain, f.name, f.overload) == key for f in self.functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +71,8 @@ def specialise_part(
     Raises ModelError or ShapeError for a node that does not fit its inputs.
     """
     graph = Graph([value for value in inputs.values() if value.array is None])
-    specialiser = Specialiser(
-        context.functions, context.folder, graph, "correct the model or the inputs of this run"
-    )
-    specialiser.watching = context.check_indices
+    specialiser = Specialiser(context, graph, "correct the model or the inputs of this run")
     specialiser.longest_loop = LONGEST_LOOP
-    specialiser.regions = context.regions
-    specialiser.builder.has_kernel = context.has_kernel
-    specialiser.semantics = context.semantics
     scope = Scope(context.opsets)
     scope.values |= {name: constant(name, array) for name, array in part.constants.items()}
     scope.values |= inputs

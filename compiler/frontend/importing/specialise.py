@@ -28,7 +28,6 @@ from compiler.frontend.evaluate import (
     type_proto,
 )
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
     Contradiction,
     Graph,
@@ -36,6 +35,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
@@ -45,7 +45,6 @@ from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.rules.first_opsets import FIRST_KNOWN, modernise
-from compiler.frontend.semantics import ONNX
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.net.operators import KINDS, Mismatch
@@ -146,25 +145,17 @@ class Specialiser:
     `remedy` is the remedy in errors about nodes whose inputs do not fit.
     """
 
-    def __init__(
-        self,
-        functions: Iterable[onnx.FunctionProto],
-        folder: ModelFolder | None,
-        graph: Graph,
-        remedy: str = "correct the model, or export it again",
-    ):
+    def __init__(self, context: ModelContext, graph: Graph, remedy: str):
+        self.context = context
         self.remedy = remedy
-        self.functions = {(f.domain, f.name, f.overload): f for f in functions}
-        self.folder = folder
+        self.functions = {(f.domain, f.name, f.overload): f for f in context.functions}
         self.expansion = Expansion()
         self.sizes = CallSizes(self.functions)
         self.builder = Builder(graph, self.expansion)
+        self.builder.has_kernel = context.has_kernel
         self.watch = IndexWatch(self.builder)
-        self.watching = False
-        self.semantics = ONNX
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
-        self.regions = False
         self.repeated: set[tuple[str, ...]] = set()
         self.problems: list[Problem] = []
         self._names: set[str] = set()
@@ -172,7 +163,7 @@ class Specialiser:
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Add a graph's initializers to its scope."""
-        for name, array in arrays_of(graph, self.folder).items():
+        for name, array in arrays_of(graph, self.context.folder).items():
             self.expansion.stored_bytes += array.nbytes
             scope.values[name] = constant(name, array)
 
@@ -237,11 +228,11 @@ class Specialiser:
         kind = onnx.AttributeProto
         match attribute.type:
             case kind.TENSOR:
-                array = array_of(attribute.t, self.folder)
+                array = array_of(attribute.t, self.context.folder)
                 self.expansion.stored_bytes += array.nbytes
                 return array
             case kind.SPARSE_TENSOR:
-                return dense_array_of(attribute.sparse_tensor, self.folder)
+                return dense_array_of(attribute.sparse_tensor, self.context.folder)
             case kind.STRING:
                 return attribute.s.decode(errors="replace")
             case kind.STRINGS:
@@ -282,7 +273,7 @@ class Specialiser:
             node.version = node.opset if schema is None else schema.since_version
             check.before_shapes()
             if check.is_own:
-                node.onnxruntime = self.semantics.followed(node.name, node)
+                node.onnxruntime = self.context.semantics.followed(node.name, node)
             check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
             check.is_valid_by_text = not any(rule.refuses for rule in node.onnxruntime)
             check.shapes()
@@ -292,7 +283,7 @@ class Specialiser:
                 check_bodies(node.op_type, *args)
             outputs = self._specialise(node)
             node.scope.declared = check.after(outputs, node.scope.declared)
-            if self.watching and check.is_own:
+            if self.context.check_indices and check.is_own:
                 args = node.op_type, node.name, node.inputs
                 self.watch.watch(*args, self._standard_call(node).__getitem__)
         except Unsupported as error:

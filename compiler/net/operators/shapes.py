@@ -62,11 +62,11 @@ def has_rank(what: str, shape: Shape, least: int, most: int | None = None) -> No
         )
 
 
-def axis_in(axis: int, rank: int, what: str = "axis") -> int:
+def axis_in(axis: int, rank: int) -> int:
     """A non-negative axis; a scalar counts as a vector of one element."""
     size = max(rank, 1)
     if not -size <= axis < size:
-        raise ShapeMismatch(f"{what} {axis} is outside a tensor of {rank} dimensions")
+        raise ShapeMismatch(f"axis {axis} is outside a tensor of {rank} dimensions")
     return axis % size
 
 

@@ -22,7 +22,6 @@ from compiler.passes.base import CostContext, GraphPass
 from compiler.rewrite.rules import SEARCHED
 from compiler.rewrite.search.backtracking import Cost, Limits
 from compiler.rewrite.search.blocks import operators_of
-from compiler.rewrite.search.choice import added_bytes, sparing
 from compiler.rewrite.search.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
 from compiler.rewrite.search.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 
@@ -162,9 +161,7 @@ class Substitute(GraphPass):
             judge = PredictedJudge(cost, uncertainty=0.0)
             return int(choose(Alternatives("candidates", graphs), judge).chosen)
         modules = {number: module_of(terms, graph) for number, terms in graphs.items()}
-        added = {number: added_bytes(m, model.resident) for number, m in modules.items()}
-        choice = choose(Alternatives("candidates", modules), model)
-        return int(sparing(choice.times, added) if model.resident else choice.chosen)
+        return int(choose(Alternatives("candidates", modules), model).chosen)
 
     def _search(self, terms: Terms, graph: Graph, cost: Cost) -> list[GraphCandidate]:
         """The candidates; the last is the graph as it is."""

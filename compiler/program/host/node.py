@@ -13,7 +13,7 @@ from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import NeedsHost, Unsupported
-from compiler.frontend.importing.part import ModelContext
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import is_compiled
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN

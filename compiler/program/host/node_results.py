@@ -8,7 +8,7 @@ import onnx
 
 from compiler.errors import InputDataError, UnsupportedOperatorError
 from compiler.frontend.graph import Graph, Value, constant
-from compiler.frontend.importing.part import ModelContext
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Scope, Specialiser
 from compiler.program.host.registry import HostSequence
 
@@ -28,9 +28,11 @@ def node_results(
     Tensors may be of any type of ONNX. Raises ModelError or ShapeError if the inputs do not fit
     the node, and UnsupportedOperatorError if no rule and no evaluation takes its form.
     """
-    specialiser = Specialiser(context.functions, context.folder, Graph([]), _REMEDY)
+    known = ModelContext(
+        context.opsets, context.functions, context.folder, semantics=context.semantics
+    )
+    specialiser = Specialiser(known, Graph([]), _REMEDY)
     specialiser.builder.bounded = False
-    specialiser.semantics = context.semantics
     scope = Scope(context.opsets)
     scope.values |= {n: _value(n, v) for n, v in inputs.items()}
     needed = {name for name in node.output if name}

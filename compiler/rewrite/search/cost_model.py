@@ -1,6 +1,6 @@
 """The questions of the search: the cost of a graph, and the time of a whole candidate."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import ClassVar, Literal, Protocol, get_args
 
 from xdsl.dialects.builtin import ModuleOp
@@ -25,11 +25,6 @@ class CostModel(Protocol):
 
     source: ClassVar[ChoiceSource]
     """Whether the times of whole graphs are measured."""
-
-    @property
-    def resident(self) -> Set[str]:
-        """The keys of weights that other modules of a program have in memory."""
-        ...
 
     def cost(self, policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
         """The cost of graphs by a policy, in nanoseconds, as parts of a graph like one."""

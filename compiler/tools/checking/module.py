@@ -203,9 +203,8 @@ def compare_group(
 
 def _precision_of(group: dataflow.GroupOp, precision: str) -> str:
     contracts = any(KINDS.get(op.type_name) == Kind.CONTRACTION for op in group.operators)
-    attends = {op.type_name for op in group.operators} & {"Attention"}
     controls = group.control is not None
-    return precision if contracts or attends or controls else narrowest(group)
+    return precision if contracts or controls else narrowest(group)
 
 
 def _compared(actual: Sequence[Array], exact: Sequence[Array], bound: str = "fp32") -> Comparison:

@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 from compiler.frontend.graph import Value
+from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.part import (
-    ModelContext,
     ModelPart,
     SpecialisedPart,
     specialise_part,

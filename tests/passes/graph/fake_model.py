@@ -20,7 +20,6 @@ class FakeModel:
     rank: Sequence[float]
     uncertainty: float = 0.0
     known: dict[str, str] = field(default_factory=dict[str, str])
-    resident: frozenset[str] = frozenset()
     asked: list[int] = field(default_factory=list[int])
 
     source: ClassVar[ChoiceSource] = "model"
