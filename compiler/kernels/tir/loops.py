@@ -6,7 +6,6 @@ reduction loads `vectors` vectors, broadcasts `rows` scalars, and multiplies and
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, Protocol
 
 import tvm_ffi
@@ -27,9 +26,6 @@ Body = Callable[[Any], Stmt]
 
 Places = Callable[[int, int], Any]
 """Where the accumulator of a row and a vector is kept."""
-
-BlockBody = Callable[[list[Any], list[Any]], Stmt]
-"""The body of a block, of its first index and the length of its run along each extent."""
 
 
 def variable(name: str) -> Var:
@@ -57,30 +53,6 @@ def run_length(number: Any, run: int, total: Any) -> Any:
     if total % run == 0 or isinstance(number, int):
         return min(run, total - number * run) if isinstance(number, int) else run
     return tirx.min(tirx.const(run, "int32"), total - number * run)
-
-
-def block_loops(blocks: Sequence[int], extents: Sequence[int], body: BlockBody) -> Stmt:
-    """A launch whose grid has `blocks` runs along each extent, outermost first.
-
-    `body` gets the first index and the length of a block's run along each extent. The attribute
-    keeps a launch of one block together when its loop is simplified away.
-    """
-    runs = [-(-extent // count) for extent, count in zip(extents, blocks, strict=True)]
-
-    def block(number: Any) -> Stmt:
-        firsts: list[Any] = []
-        lengths: list[Any] = []
-        for count, run, extent in reversed(list(zip(blocks, runs, extents, strict=True))):
-            own = number % count if count > 1 else 0
-            number = number // count if count > 1 else number
-            firsts.insert(0, own * run)
-            lengths.insert(0, run_length(own, run, extent))
-        return body(firsts, lengths)
-
-    grid = loop_over("block", prod(blocks), block, ForKind.PARALLEL)
-    if prod(blocks) > 1:
-        return grid
-    return tirx.AttrStmt(tirx.const(0, "int32"), "launch", tirx.const(1, "int32"), grid)
 
 
 def scratch(name: str, elements: int, dtype: str = "float32") -> tuple[Var, Stmt]:
