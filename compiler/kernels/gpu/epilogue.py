@@ -82,6 +82,17 @@ class StoreFunction:
     types: tuple[str, ...]
     parts: tuple[Part, ...]
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the buffers."""
+        return [f"buffer{i}" for i in range(len(self.types))]
+
+    @property
+    def parameters(self) -> list[str]:
+        """The buffers as parameters, none of which overlap."""
+        pairs = zip(self.types, self.names, strict=True)
+        return [f"{kind}* __restrict__ {name}" for kind, name in pairs]
+
 
 def is_fusible(group: Group, anchor: Node) -> bool:
     """Whether the epilogue of an anchor can be computed element by element."""
@@ -332,25 +343,6 @@ def device_text(name: str, function: PrimFunc, target: GpuTarget, exact: bool = 
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
     text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target, exact)
     return text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
-
-
-def value_struct(name: str, function: StoreFunction, scalars: str) -> str:
-    """A struct of a value function's buffers that gives its value; `scalars` are C parameters."""
-    names = [f"buffer{i}" for i in range(len(function.types))]
-    passed = ", ".join(["&result", *names, *(part.split()[-1] for part in scalars.split(","))])
-    return "\n".join(
-        [
-            f"struct {name} {{",
-            *(f"  {kind}* {own};" for kind, own in zip(function.types, names, strict=True)),
-            f"  __device__ __forceinline__ float operator()({scalars}) const {{",
-            "    float result;",
-            f"    {function.name}({passed});",
-            "    return result;",
-            "  }",
-            "};",
-            "",
-        ]
-    )
 
 
 def c_type(dtype: str) -> str:

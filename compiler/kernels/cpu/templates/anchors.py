@@ -19,6 +19,7 @@ from compiler.kernels.template import (
     SharesWeights,
     Shortlists,
     Template,
+    packings_of,
 )
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import buffer
@@ -114,7 +115,7 @@ class AnchorTemplate(
                 f"read{operand}", elements, packed_dtype(info.dtype, packing)
             )
         function = PrimFunc(around.buffers, loops.launches())
-        packings = tuple(loops.packings.get(number, "") for number in range(group.inputs))
+        packings = packings_of(group, loops.packings)
         return KernelSource(function=function, packings=packings, flops=problem.flops)
 
     def is_packed(

@@ -23,7 +23,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     FMAS,
     LOADS,
     ROW_US,
-    constants,
+    conv_constants,
     read_grouped,
 )
 from compiler.kernels.gpu.templates.grouped_conv.template import (
@@ -185,7 +185,7 @@ def _mainloop(problem: Problem, config: Config) -> Mainloop:
         f"const {element}* __restrict__ a, const {read}* __restrict__ image,"
         f" const {c_type(window.weight.dtype)}* __restrict__ window"
     )
-    text = constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
+    text = conv_constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
     sizes = (gemm.left, window.image.read, window.weight.read)
     function = "separable_gemm<Problem, Depthwise>"
     return Mainloop(

@@ -13,9 +13,9 @@ from compiler.kernels.gpu.epilogue import (
     device_function,
     static_shape,
     value_function,
-    value_struct,
 )
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import entry, store_struct, value_struct
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Node
 from compiler.kernels.sizes import at_hint, is_number
@@ -183,25 +183,8 @@ def _kernel(
     parts += [header("row_norm"), _constants(group, problem, config)]
     parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
     name, (rows, columns) = f"{group.name}_0", problem.sizes
-    names = [f"buffer{i}" for i in range(len(store.types))]
-    text = "\n".join(
-        [
-            *parts,
-            "\n".join(
-                [
-                    "struct Store {",
-                    *(f"  {kind}* {own};" for kind, own in zip(store.types, names, strict=True)),
-                    "  __device__ __forceinline__ void operator()"
-                    "(int row, int column, float value) const {",
-                    f"    {store.name}({', '.join([*names, 'row', 'column', 'value'])});",
-                    "  }",
-                    "};",
-                    "",
-                ]
-            ),
-            _function(name, functions, store, config),
-        ]
-    )
+    parts += [store_struct("Store", store, "int row, int column, float value")]
+    text = "\n".join([*parts, _function(name, functions, store, config)])
     arguments = [i for function in (*functions.values(), store) for i in function.arguments]
     grid, block = ceil_div(problem.rows, config.rows), config.threads * config.rows
     launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
@@ -238,8 +221,5 @@ def _function(
         names = [f"buffer{len(given) + i}" for i in range(len(function.types))]
         given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
         objects.append(f"{struct}{{{', '.join(names)}}}")
-    threads = config.threads * config.rows
-    return (
-        f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(given)}) {{\n'
-        f"  normalize<Problem>({', '.join(objects)});\n}}\n"
-    )
+    call = f"normalize<Problem>({', '.join(objects)})"
+    return entry(name, config.threads * config.rows, given, call)

@@ -10,6 +10,7 @@ from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import block_store, image_kernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.candidates import SLOWEST
 from compiler.kernels.gpu.templates.gemm.estimate import CACHE_BYTES
 from compiler.kernels.gpu.templates.stem_conv.config import (
@@ -26,7 +27,7 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
 )
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, read_stem
 from compiler.kernels.group import Group
-from compiler.kernels.template import KernelSource, Key, Shortlists, Template
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template, packings_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -145,8 +146,7 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         operands = (problem.image, problem.weight)
         kernel = image_kernel(name, "convolve_stem", operands, store, bounds)
         constants, stores = _constants(problem, config), block_store(store, group, problem.block)
-        packings = [""] * group.inputs
-        packings[problem.weight.read] = problem.packing
+        packings = packings_of(group, {problem.weight.read: problem.packing})
         slices = problem.channels // slice_of(problem, config)
         arguments = (problem.image.read, problem.weight.read, *store.arguments)
         grid, shared = (blocks_of(problem, config), slices, 1), shared_bytes(problem, config)
@@ -154,7 +154,7 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         flops = 2 * prod(problem.result) * prod(problem.extents)
         headers = (header("instructions"), header("stem_conv"))
         text = "\n".join([*headers, store.text, constants, stores, kernel])
-        return KernelSource(text, (launch,), (), tuple(packings), flops)
+        return KernelSource(text, (launch,), (), packings, flops)
 
 
 def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
@@ -213,8 +213,7 @@ def _constants(problem: Problem, config: Config) -> str:
         **_axes("SPANS", problem.spans, 0),
         **_axes("LASTS", problem.lasts, 0),
     }
-    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(scalars))
 
 
 def _axes(name: str, values: Sequence[int], first: int = 1) -> dict[str, int]:
