@@ -41,6 +41,16 @@ class Window:
     before: tuple[int, ...]
     after: tuple[int, ...]
 
+    @property
+    def key(self) -> dict[str, tuple[int, ...]]:
+        """The fields that decide how fast a convolution is."""
+        return {
+            "kernel": self.kernel,
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "before": self.before,
+        }
+
     def at(self, place: Sequence[Any], offset: Sequence[Any]) -> list[Any]:
         """The position in the padded source of a window's element."""
         steps = zip(place, self.strides, offset, self.dilations, strict=True)

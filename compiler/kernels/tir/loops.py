@@ -68,14 +68,18 @@ def vector_loop(extent: Any, lanes: int, body: Body) -> Stmt:
     """
     if not is_number(extent):
         return loop_over("element", extent, body)
+    return loop_over_lanes(extent, lanes, lambda lane, index: body(index))
+
+
+def loop_over_lanes(extent: int, lanes: int, body: Callable[[Any, Any], Stmt]) -> Stmt:
+    """As `vector_loop`, of a number of elements; `body` gets an element's lane and index."""
+
+    def vector(first: Any, length: int) -> Stmt:
+        return lane_loop(length, lambda lane: body(lane, first + lane))
+
     whole, rest = divmod(extent, lanes)
-    parts: list[Stmt] = []
-    if whole:
-        parts.append(
-            loop_over("step", whole, lambda s: lane_loop(lanes, lambda i: body(s * lanes + i)))
-        )
-    if rest:
-        parts.append(lane_loop(rest, lambda i: body(whole * lanes + i)))
+    parts = [loop_over("step", whole, lambda s: vector(s * lanes, lanes))] if whole else []
+    parts += [vector(whole * lanes, rest)] if rest else []
     return sequence(parts)
 
 

@@ -268,7 +268,6 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
-        window = problem.window
         return {
             "image_dtype": problem.image.dtype,
             "weight_dtype": problem.weight.dtype,
@@ -276,10 +275,7 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
             "source": problem.source,
             "result": problem.result,
             "width": problem.width,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def emit(

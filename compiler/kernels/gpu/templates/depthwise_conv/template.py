@@ -200,15 +200,11 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The type, the sizes and the window."""
-        window = problem.window
         return {
             "dtype": problem.image.dtype,
             "source": problem.source,
             "result": problem.result,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def emit(

@@ -136,7 +136,6 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
-        window = problem.window
         return {
             "image_dtype": problem.image.dtype,
             "weight_dtype": problem.weight.dtype,
@@ -146,10 +145,7 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
             "channels": problem.channels,
             "rows": problem.rows,
             "block": problem.block,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def shortlist(

@@ -113,7 +113,6 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
-        window = problem.window
         return {
             "precision": problem.precision,
             "image_dtype": problem.image.dtype,
@@ -123,10 +122,7 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
             "block": problem.block,
             "blocked": problem.blocked,
             "element_bytes": problem.element_bytes,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def shortlist(
