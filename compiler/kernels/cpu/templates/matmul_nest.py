@@ -32,8 +32,7 @@ from compiler.kernels.cpu.tiling import (
     Tile,
     split_blocks,
 )
-from compiler.kernels.ops.common import multiply
-from compiler.kernels.sizes import at_hint, is_long, is_number, is_pinned, tensor_extents
+from compiler.kernels.sizes import at_hint, is_long, is_number, is_pinned
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -48,7 +47,7 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.matmul import Matmul
+from compiler.kernels.tir.matmul import Matmul, finished
 from compiler.kernels.tir.runs import IndexRun, block_runs
 from compiler.target.caches import TYPICAL_CACHE
 from compiler.tensors.row_major import flatten_index, unflatten_index
@@ -369,23 +368,7 @@ class MatmulNest:
         lead = around.shape[: len(around.shape) - (len(problem.right) > 1)]
         at = row_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
         at = [*at, column] if len(problem.right) > 1 else at
-        alpha, beta = problem.factors
-        value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
-        addend = self._addend(at)
-        if addend is not None:
-            value = value + (addend if beta == 1 else multiply(addend, tirx.const(beta, "float32")))
-        return around.store(value, at)
-
-    def _addend(self, at: list[Any]) -> Any:
-        """Gemm's operand C, which broadcasts to the result."""
-        operands = self.around.operands
-        if not self.problem.adds or len(operands) < 3 or operands[2] is None:
-            return None
-        shape = tensor_extents(operands[2])
-        own, result = at[len(at) - len(shape) :], self.around.shape[len(at) - len(shape) :]
-        ones = map(is_pinned, shape, result)
-        pinned = [0 if one else i for i, one in zip(own, ones, strict=True)]
-        return self.around.operand(2, pinned)
+        return around.store(finished(around, problem, value, at), at)
 
 
 def row_index(row: Any, lead: tuple[int, ...]) -> list[Any]:

@@ -11,7 +11,6 @@ from compiler.kernels.gpu.entries.sizes import runtime_constant, with_runtime_si
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
-    static_shape,
     value_function,
 )
 from compiler.kernels.gpu.source import header
@@ -125,8 +124,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         at = [*unflatten_index(row, shape[:first], inside), *unflatten_index(column, shape[first:])]
         values = {
             "Load": context.operand(0, at),
-            "Scale": _broadcast(context, 1, at, 1.0),
-            "Shift": _broadcast(context, 2, at, 0.0),
+            "Scale": _given(context.broadcast(1, at), 1.0),
+            "Shift": _given(context.broadcast(2, at), 0.0),
         }
         functions = {
             name: value_function(f"{group.name}_{name.lower()}", context, value, place, target)
@@ -162,14 +161,8 @@ def _is_plain(group: Group, anchor: Node) -> bool:
     return len(results) == 1 and all(group.values[i].dtype == "float32" for i in (*used, *results))
 
 
-def _broadcast(context: FusionContext, position: int, at: list[Any], missing: float) -> Any:
-    """The element of an operand that is broadcast to an element of the result."""
-    if position >= len(context.operands) or context.operands[position] is None:
-        return tirx.const(missing, "float32")
-    shape = static_shape(context.operands[position])
-    own = at[len(at) - len(shape) :]
-    own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
-    return context.operand(position, own)
+def _given(value: Any, missing: float) -> Any:
+    return tirx.const(missing, "float32") if value is None else value
 
 
 def _kernel(
