@@ -15,9 +15,8 @@ from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
-from compiler.kernels.cpu.templates.row_lanes import RowLanes
+from compiler.kernels.cpu.templates.row_lanes import RowLanes, SizedRows
 from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
-from compiler.kernels.cpu.templates.sized_rows import SizedRows
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,

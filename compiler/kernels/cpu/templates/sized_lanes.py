@@ -65,12 +65,17 @@ class SizedLanes(Nest):
         """A chunk, by as many vectors as have results."""
         sums, allocate = scratch("sums", self.width * self.chunk_positions, self.operands.dtype)
         first = place.chunk * self.chunk_positions
-        chosen: Any = None
-        for vectors in range(1, self.tile.vectors + 1):
-            own = self._summed(place, weights, source, sums, vectors)
-            last = first + (vectors - 1) * self.lanes
-            chosen = own if chosen is None else tirx.IfThenElse(last < self.positions, own, chosen)
+        summed = partial(self._summed, place, weights, source, sums)
+        chosen = self.by_vectors(first, self.positions, summed)
         return sequence([allocate, chosen, self._stored(place, weights, sums)])
+
+    def by_vectors(self, first: Any, end: Any, summed: Callable[[int], Stmt]) -> Stmt:
+        """The sums of as many vectors from a position on as begin before an end."""
+        chosen = summed(1)
+        for vectors in range(2, self.tile.vectors + 1):
+            last = first + (vectors - 1) * self.lanes
+            chosen = tirx.IfThenElse(last < expression(end), summed(vectors), chosen)
+        return chosen
 
     def _summed(self, place: Place, weights: Var, source: Var, sums: Var, vectors: int) -> Stmt:
         """The sums of the first vectors of a chunk."""
