@@ -15,7 +15,6 @@ from compiler.kernels.cpu.templates.anchors import (
     widening,
 )
 from compiler.kernels.cpu.templates.matmul_nest import MatmulNest
-from compiler.kernels.cpu.templates.sized_matmul import SizedMatmulNest
 from compiler.kernels.cpu.tiling import (
     BLOCK_SLOTS,
     PricedTile,
@@ -73,7 +72,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         slots = {MatmulConfig(t.rows, t.vectors): slots for t, slots in tiles[:MOST_TILES]}
 
         def loops(config: MatmulConfig) -> Loops:
-            nest = (SizedMatmulNest if group.symbols else MatmulNest)(
+            nest = MatmulNest(
                 problem=problem,
                 around=around,
                 tile=Tile(config.rows, config.vectors),
