@@ -106,7 +106,6 @@ class AnchorTemplate(
     def emit(
         self, group: Group, problem: Ways[Config], config: Config, target: CpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         around, loops = problem.around, problem.loops(config)
         for operand, packing in loops.packings.items():
             info = group.values[operand]

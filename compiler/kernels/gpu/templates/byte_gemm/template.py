@@ -158,7 +158,6 @@ class ByteGemm(Gemm):
         return {}
 
     def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         check_tile(problem, config, target)
         anchor = group.only(*BYTE_CONTRACTIONS)
         assert anchor is not None

@@ -281,7 +281,6 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         name, width = f"{group.name}_0", problem.width
         if problem.last:
             store = store_function(group, problem.anchor, target, channels_last=True)

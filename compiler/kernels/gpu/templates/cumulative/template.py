@@ -196,5 +196,4 @@ class ScanRows(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         return cumulative_kernel(group, problem, config, target)

@@ -182,7 +182,6 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
         return [problem] if problem and known and next(configs_of(problem, target), None) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit the target."""
         return configs_of(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
@@ -210,7 +209,6 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         block = group.writes[0].block
         store = store_function(group, problem.anchor, target, block if block == CHANNELS else 0)
         name = f"{group.name}_0"

@@ -89,13 +89,11 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
         return candidates(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         return 1e3 * estimate_us(problem, config, target)
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         window, mainloop = problem.window, _mainloop(problem, config)
         rest, anchor = problem.rest, problem.anchor
         kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, mainloop)

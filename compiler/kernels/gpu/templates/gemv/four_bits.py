@@ -118,7 +118,6 @@ class FourBitGemv(OneWay[FourBitProblem, GpuTarget]):
     def emit(
         self, group: Group, problem: FourBitProblem, config: None, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = four_bit_anchor(group)
         assert anchor is not None
         store = store_function(group, anchor, target)

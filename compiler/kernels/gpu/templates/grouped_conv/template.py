@@ -126,7 +126,6 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
         return sorted(candidates(problem), key=lambda config: config.threads)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         rows = problem.items // config.split_k
         blocks = ceil_div(problem.places(config.pixels), config.places)
         threads = max(config.threads, config.threads * blocks / target.device.sms)
@@ -161,7 +160,6 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         block = group.writes[0].block
         store = store_function(group, anchor, target, block if block == problem.block else 0)

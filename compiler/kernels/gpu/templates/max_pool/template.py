@@ -66,7 +66,6 @@ class MaxPool(OneWay[Problem, GpuTarget]):
         return 1e3 * (LAUNCH_US + max(taps / (TAPS * target.device.sms), nbytes / BYTES))
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         own = group.writes[0].block
         block = own if own == problem.block else 0
         store = store_function(group, problem.anchor, target, block)

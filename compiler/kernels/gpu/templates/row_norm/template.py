@@ -117,7 +117,6 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         context, shape, first = problem.context, problem.context.shape, problem.first
         row, column = place = [variable(name) for name in ("row", "column")]
         inside = bool(group.symbols)

@@ -167,7 +167,6 @@ class SumSegments(OneWay[Problem, GpuTarget]):
         return 1e3 * (LAUNCH_US + max(traffic / BYTES, ROUND_US * ceil_div(int(share) + 1, FLIGHT)))
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         rows, parts = problem.rows, problem.parts(target)
         load = _vectors(group, problem, rows) if rows else _elements(group, problem, target)
         initial, store = _initial(group, problem, target), _store(group, problem, target)

@@ -164,7 +164,6 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
         return [problem] if problem and next(configs_of(problem, target), None) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit the target."""
         return configs_of(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
@@ -190,7 +189,6 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         inside = {
             "Hidden": (problem.first, problem.squeezed),
             "Gate": (problem.second, problem.gate),

@@ -108,7 +108,6 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         return candidates(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         return 1e3 * estimate_us(problem, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
@@ -134,7 +133,6 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         store = store_function(group, anchor, target, problem.block if problem.blocked else 0)
         name, block = f"{group.name}_0", (threads_of(problem, config), 1, 1)
