@@ -48,6 +48,11 @@ class KernelSource:
     whole_loops: bool = False
 
 
+def packings_of(group: Group, given: Mapping[int, str]) -> tuple[str, ...]:
+    """The packings of a group's reads, of which most have none."""
+    return tuple(given.get(number, "") for number in range(group.inputs))
+
+
 class Template(Protocol[Problem, Config, Machine]):
     """Kernels for groups of one kind.
 

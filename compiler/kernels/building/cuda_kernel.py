@@ -17,7 +17,7 @@ from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
-Language = Literal["cuda", "hip", "emu"]
+Language = Literal["cuda", "hip", "emu", "object"]
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
 """A kernel's bounds: threads of a block and, optionally, blocks of an SM."""
@@ -69,15 +69,15 @@ def programmatic(launches: Iterable[Launch], target: GpuTarget) -> tuple[Launch,
 
 
 def kernel_spec(
-    group: Group, kernel: KernelSource, language: Language, code: bytes, source: str
+    group: Group, kernel: KernelSource, language: Language, code: bytes, source: str = ""
 ) -> KernelSpec:
-    """A group's kernel with its code, and the complete text that this was compiled from."""
+    """A group's kernel with its code, and the complete text that a GPU's was compiled from."""
     return KernelSpec(
         name=group.name,
         language=language,
         code=code,
         launches=kernel.launches,
-        packings=(kernel.packings or ("",) * group.inputs) + ("",) * bool(group.symbols),
+        packings=packings_of_reads(group, kernel),
         workspaces=kernel.workspaces,
         flops=kernel.flops,
         traffic_bytes=hinted(group).traffic_bytes,
@@ -87,6 +87,11 @@ def kernel_spec(
         footprint=kernel.footprint,
         symbols=group.symbols,
     )
+
+
+def packings_of_reads(group: Group, kernel: KernelSource) -> tuple[str, ...]:
+    """The packings of all that a kernel reads: of a group with symbols their values, too."""
+    return (kernel.packings or ("",) * group.inputs) + ("",) * bool(group.symbols)
 
 
 def compile_text(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:

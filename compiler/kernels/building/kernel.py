@@ -15,6 +15,7 @@ from compiler.kernels.building.cuda_kernel import (
     generate,
     generate_entries,
     kernel_spec,
+    packings_of_reads,
     programmatic,
 )
 from compiler.kernels.building.estimate import estimated, layout_key
@@ -42,7 +43,7 @@ from compiler.kernels.ops import (
 from compiler.kernels.ops.resizing import resize
 from compiler.kernels.sizes import for_all_sizes, hinted, sized
 from compiler.kernels.template import KernelSource
-from compiler.kernels.tir.footprint import cpu_footprint, sized_footprint, task_buffers
+from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import (
     LaunchFunction,
     StackError,
@@ -158,8 +159,8 @@ def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
 def _cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
     """The kernel of a group, whose extents over symbols are sizes."""
     if all(info.elements == 0 for info in group.writes):
-        packings = ("",) * (group.inputs + bool(group.symbols))
         code = optimise("", target)
+        packings = packings_of_reads(group, KernelSource())
         return KernelSpec(group.name, "object", code, (), packings, symbols=group.symbols)
     for candidate, config in attempts(group, target):
         with suppress(StackError):
@@ -204,23 +205,14 @@ def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> 
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
-    packings = (source.packings or ("",) * group.inputs) + ("",) * bool(group.symbols)
+    packings = packings_of_reads(group, source)
     workspaces = source.workspaces + scratch
-    buffers = task_buffers(group, packings, workspaces)
-    if group.symbols:
-        footprint = sized_footprint(functions, launches, buffers)
-    else:
-        footprint = cpu_footprint([f.function for f in functions], launches, buffers)
-    code = compile_llvm(group.name, functions, source, target)
-    return KernelSpec(
-        name=group.name,
-        language="object",
-        code=code,
+    kernel = replace(
+        source,
         launches=launches,
-        packings=packings,
         workspaces=workspaces,
         flops=source.flops or hinted(group).operations,
-        traffic_bytes=hinted(group).traffic_bytes,
-        symbols=group.symbols,
-        footprint=footprint,
+        footprint=cpu_footprint(functions, launches, task_buffers(group, packings, workspaces)),
     )
+    code = compile_llvm(group.name, functions, source, target)
+    return kernel_spec(group, kernel, "object", code)

@@ -6,7 +6,7 @@ Rows share their zero columns where the padding allows (the right border of a ro
 border of the next), so that nearly every computed position is wanted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -14,6 +14,9 @@ from typing import Any
 from tvm import tirx
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.sizes import as_size, at_hint, expression, is_number
+from compiler.tensors.arithmetic import maximum, minimum
+from compiler.tensors.inequalities import least
 
 LINE = 16
 """Elements of a cache line."""
@@ -116,6 +119,26 @@ class Convolution:
         )
 
     @cached_property
+    def example(self) -> "Convolution":
+        """The convolution of the example sizes, for costs."""
+
+        def pair(extents: tuple[int, int]) -> tuple[int, int]:
+            return at_hint(extents[0]), at_hint(extents[1])
+
+        depth = self.depth
+        if depth is not None:
+            hints = {field.name: at_hint(getattr(depth, field.name)) for field in fields(depth)}
+            depth = replace(depth, **hints)
+        return replace(
+            self,
+            batch=at_hint(self.batch),
+            image=pair(self.image),
+            pads=pair(self.pads),
+            output=pair(self.output),
+            depth=depth,
+        )
+
+    @cached_property
     def planes(self) -> "Planes":
         """The padded, phase-split form of one input channel."""
         return Planes(self, _phases(self, 0), _phases(self, 1))
@@ -129,7 +152,7 @@ def _phases(conv: Convolution, axis: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Planes:
-    """One input channel as `phases` planes of `rows` x `pitch` elements.
+    """One input channel as `phases` planes of `rows` x `pitch` elements, which may be extents.
 
     Element (y, x) of phase (a, b) is input element (y * stride + a - pad, x * stride + b - pad),
     zero outside the image.
@@ -146,16 +169,20 @@ class Planes:
 
     @cached_property
     def shared(self) -> int:
-        """Zero columns that the end of a row has in common with the beginning of the next."""
-        conv = self.conv
-        stride, pad, width = conv.strides[1], conv.pads[1], conv.image[1]
-        columns = self._extent(1)
-        spare = columns - conv.output[1]
+        """Zero columns that the end of a row has in common with the beginning of the next, whatever
+        the sizes are."""
+        (stride, pad, width), columns = self._axis(1), self._extent(1)
+        spare = columns - self.conv.output[1]
+        if not is_number(pad):
+            return 0
         for phase in self.column_phases:
-            left = max(0, -((phase - pad) // stride))
-            right = columns - min(columns, max(0, -((phase - pad - width) // stride)))
-            spare = min(spare, left, right)
+            left = max(0, ceil_div(pad - phase, stride))
+            right = least(columns - ceil_div(width + pad - phase, stride))
+            spare = min(spare, left, int(right) if right > 0 else 0)
         return spare
+
+    def _axis(self, axis: int) -> tuple[int, int, int]:
+        return self.conv.strides[axis], self.conv.pads[axis], self.conv.image[axis]
 
     @property
     def pitch(self) -> int:
@@ -180,10 +207,25 @@ class Planes:
 
     @cached_property
     def plane(self) -> int:
-        """Elements from one plane to the next: whole cache lines, but no memory pages, which
-        would map a position of every plane to one cache set."""
-        elements = LINE * ceil_div(self.rows * self.pitch + self.shared, LINE)
+        """Elements from one plane to the next. Numbers are whole cache lines, but no memory pages,
+        which would map a position of every plane to one cache set."""
+        elements = self.rows * self.pitch + self.shared
+        if not is_number(elements):
+            return elements
+        elements = LINE * ceil_div(elements, LINE)
         return elements + LINE if elements % 1024 == 0 else elements
+
+    def inside(self, axis: int, phase: Any, extent: Any) -> tuple[Any, Any]:
+        """The range of a phase's rows or columns, of which there are `extent`, in the image."""
+        stride, pad, size = self._axis(axis)
+        if isinstance(phase, int):
+            first = as_size(minimum(extent, maximum(0, ceil_div(pad - phase, stride))))
+            last = as_size(minimum(extent, ceil_div(size + pad - phase, stride)))
+            return first, max(first, last) if is_number(first) and is_number(last) else last
+        zero, most = tirx.const(0, "int32"), expression(extent)
+        first = tirx.floordiv(expression(pad) - phase + (stride - 1), stride)
+        last = tirx.floordiv(expression(size + pad) - phase + (stride - 1), stride)
+        return tirx.max(zero, tirx.min(first, most)), tirx.min(last, most)
 
     def shift(self, row: Any, column: int, dilations: tuple[int, int]) -> Any:
         """The position, relative to a result's, that a kernel tap reads in its channel's planes.

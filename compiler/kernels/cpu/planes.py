@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Protocol
 
 from tvm import tirx
@@ -9,9 +10,9 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.convolution import Convolution, Planes
+from compiler.kernels.sizes import at_hint, expression, is_number
 from compiler.kernels.tir.loops import (
-    block_loops,
     loop_over,
     sequence,
     spread,
@@ -19,6 +20,7 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
+from compiler.kernels.tir.runs import IndexRun, block_runs
 
 MOST_APART = 4
 """The largest stride at which vectors are loaded whole, and the elements between left out."""
@@ -50,27 +52,28 @@ class PlaneSource(Protocol):
 
 
 def fill_planes(
-    conv: Convolution, source: PlaneSource, target: Var, stride: int, lanes: int, beyond: int = 0
+    planes: Planes, source: PlaneSource, target: Var, stride: int, lanes: int, beyond: Any = 0
 ) -> Stmt:
     """Write an image into planes, `stride` elements from slice to slice of every channel.
 
     So many elements `beyond` the last plane are cleared.
     """
+    conv = planes.conv
     channels, slices = conv.groups * conv.channels, conv.slices
     total = conv.batch * channels * slices
-    run_planes = min(total, max(1, BLOCK_ELEMENTS // stride))
+    run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
 
     def channel(index: Any) -> Stmt:
         number, own = (index // slices, [index % slices]) if conv.depth else (index, [])
         lead = [number // channels, number % channels, *own]
-        return fill_channel(conv, source, target, lead, index * stride, lanes)
+        return fill_channel(planes, source, target, lead, index * stride, lanes)
 
-    def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
-        filled = loop_over("plane", lengths[0], lambda i: channel(firsts[0] + i))
-        return sequence([filled, *_by_first_block(firsts[0], cleared)])
+    def run(runs: list[IndexRun], _: Any) -> Stmt:
+        filled = runs[0].loop("plane", channel)
+        return sequence([filled, *_by_first_block(runs[0].first, cleared)])
 
     cleared = clear(source, target, total * stride, beyond, lanes)
-    return block_loops((ceil_div(total, run_planes),), (total,), run)
+    return block_runs((ceil_div(at_hint(total), run_planes),), (total,), run)
 
 
 def _by_first_block(first: Any, statements: list[Stmt]) -> list[Stmt]:
@@ -90,11 +93,11 @@ def clear(source: PlaneSource, target: Var, start: Any, count: Any, lanes: int) 
     def one(x: Any) -> Stmt:
         return tirx.BufferStore(target, source.padding, [start + x])
 
-    return [] if isinstance(count, int) and not count else [vector_loop(count, lanes, one)]
+    return [] if isinstance(count, int) and count <= 0 else [vector_loop(count, lanes, one)]
 
 
 def fill_channel(
-    conv: Convolution,
+    planes: Planes,
     source: PlaneSource,
     target: Var,
     lead: Sequence[Any],
@@ -102,19 +105,27 @@ def fill_channel(
     lanes: int,
 ) -> Stmt:
     """Write the planes of one slice of a channel, which `lead` names, from `base` on."""
-    planes = conv.planes
+    numbers = is_number(planes.plane)
+    fill = _fill_plane if numbers else _fill_sized_plane
     if planes.phases > UNROLLED_PHASES and planes.regular:
-        return _fill_phases(conv, source, target, lead, base, lanes)
+        if numbers:
+            return _fill_phases(planes, source, target, lead, base, lanes)
+        count = len(planes.column_phases)
+
+        def one(phase: Any) -> Stmt:
+            own, start = (phase // count, phase % count), base + phase * planes.plane
+            return sequence(fill(planes, source, target, lead, start, own, lanes))
+
+        return loop_over("phase", planes.phases, one)
     parts: list[Stmt] = []
-    for a in planes.row_phases:
-        for b in planes.column_phases:
-            parts += _fill_plane(conv, source, target, lead, base, (a, b), lanes)
-            base = base + planes.plane
+    for number, phase in enumerate(product(planes.row_phases, planes.column_phases)):
+        start = base + number * planes.plane
+        parts += fill(planes, source, target, lead, start, phase, lanes)
     return sequence(parts)
 
 
 def _fill_phases(
-    conv: Convolution,
+    planes: Planes,
     source: PlaneSource,
     target: Var,
     lead: Sequence[Any],
@@ -122,7 +133,8 @@ def _fill_phases(
     lanes: int,
 ) -> Stmt:
     """Write the planes of one channel with a loop over the phases, every element guarded."""
-    planes, (height, width) = conv.planes, conv.image
+    conv = planes.conv
+    height, width = conv.image
     columns = len(planes.column_phases)
 
     def element(phase: Any, y: Any, x: Any) -> Stmt:
@@ -148,12 +160,6 @@ def _fill_phases(
         return sequence([rows, vector_loop(rest, lanes, after)]) if rest else rows
 
     return loop_over("phase", planes.phases, phase)
-
-
-def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[int, int]:
-    """The range of a phase's plane indices inside the image."""
-    first = min(extent, max(0, -((phase - pad) // stride)))
-    return first, min(extent, max(first, -((phase - pad - image) // stride)))
 
 
 @dataclass(frozen=True)
@@ -213,7 +219,7 @@ class StridedRow:
 
 
 def _fill_plane(
-    conv: Convolution,
+    planes: Planes,
     source: PlaneSource,
     target: Var,
     lead: Sequence[Any],
@@ -221,9 +227,9 @@ def _fill_plane(
     phase: tuple[int, int],
     lanes: int,
 ) -> list[Stmt]:
-    planes, (a, b) = conv.planes, phase
-    top, bottom = inside(a, conv.strides[0], conv.pads[0], conv.image[0], planes.rows)
-    left, right = inside(b, conv.strides[1], conv.pads[1], conv.image[1], planes.pitch)
+    conv, (a, b) = planes.conv, phase
+    top, bottom = planes.inside(0, a, planes.rows)
+    left, right = planes.inside(1, b, planes.pitch)
 
     def padding(start: Any, count: int) -> list[Stmt]:
         return clear(source, target, start, count, lanes)
@@ -261,3 +267,39 @@ def _fill_plane(
     after = planes.plane - bottom * planes.pitch
     before = padding(base, top * planes.pitch)
     return [*before, *rows, *padding(base + bottom * planes.pitch, after)]
+
+
+def _fill_sized_plane(
+    planes: Planes,
+    source: PlaneSource,
+    target: Var,
+    lead: Sequence[Any],
+    base: Any,
+    phase: tuple[Any, Any],
+    lanes: int,
+) -> list[Stmt]:
+    """Write a plane: rows of the image between columns of padding, and rows of padding."""
+    conv, (a, b) = planes.conv, phase
+    top, bottom = planes.inside(0, a, planes.rows)
+    left, right = planes.inside(1, b, planes.pitch)
+
+    def padding(first: Any, count: Any) -> list[Stmt]:
+        return clear(source, target, first, count, lanes)
+
+    def row(y: Any) -> Stmt:
+        start = base + y * planes.pitch
+        own = y * conv.strides[0] + a - conv.pads[0]
+
+        def copy(x: Any) -> Stmt:
+            column = (x + left) * conv.strides[1] + b - conv.pads[1]
+            value = source.element(lead, own, column)
+            return tirx.BufferStore(target, value, [start + left + x])
+
+        inner = loop_over("column", right - left, copy)
+        whole = [*padding(start, left), inner, *padding(start + right, planes.pitch - right)]
+        empty = padding(start, planes.pitch)
+        inside = tirx.all(y >= expression(top), y < expression(bottom))
+        return tirx.IfThenElse(inside, sequence(whole), sequence(empty))
+
+    rows = loop_over("row", planes.rows, row)
+    return [rows, *padding(base + planes.rows * planes.pitch, planes.shared)]

@@ -298,6 +298,24 @@ def matmul_tiles(rows: int, columns: int, depth: int, core: Core, packed: bool) 
     return ranked((Tile(*t) for t in tiles if t[0] <= min(rows, MOST_ROWS)), cost)
 
 
+def near(size: int, i: int) -> int:
+    """A sample of the sizes about an example's."""
+    return size // 2 + 1 + i * size // 4 + i
+
+
+def sampled(tiles: list[PricedTile], samples: Iterable[list[PricedTile]]) -> list[PricedTile]:
+    """Tiles over symbols by their slots for several sizes about the example's, the fastest first:
+    not those that happen to divide it. Those of each sample are in order."""
+    share, count = dict[Tile, float](), 0
+    for own in samples:
+        count += 1
+        for tile, slots in own:
+            share[tile] = share.get(tile, 0) + slots / own[0][1]
+    least = min(slots for _, slots in tiles) / count
+    known = [(tile, share[tile] * least) for tile, _ in tiles if tile in share]
+    return sorted(known, key=lambda priced: priced[1])
+
+
 def shareable_tiles(ways: list[PricedTile], columns: int, core: Core) -> list[PricedTile]:
     """The tiles of whose panels teams of cores get about the same number, all if there are none."""
 

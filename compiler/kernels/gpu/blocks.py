@@ -6,9 +6,8 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type
 from compiler.kernels.gpu.operands import Operand
+from compiler.kernels.gpu.structs import DEVICE, entry, struct
 from compiler.kernels.group import Group
-
-DEVICE = "  __device__ __forceinline__"
 
 
 def block_index(shape: Sequence[int], block: int, outer: str, number: str, pixel: str) -> str:
@@ -38,7 +37,7 @@ def block_store(store: StoreFunction, group: Group, block: int) -> str:
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     kinds = {i: block_type(store, i, block) for i in single}
     element = block_index(group.writes[0].shape, block, "outer", f"channel / {block}", "pixel")
-    lines = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(store.types)]
+    lines = [f"  {own};" for own in store.parameters]
     lines += [
         f"{DEVICE} void operator()(int outer, int channel, int pixel,"
         f" const float (&values)[{block}]) const {{",
@@ -50,7 +49,7 @@ def block_store(store: StoreFunction, group: Group, block: int) -> str:
     call = f"{store.name}({passed_buffers(store)}, outer, channel + r, pixel, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
     lines += [f"    (({kinds[i]}*)buffer{i})[vector] = block{i};" for i in single if i not in reads]
-    return "\n".join(["struct Store {", *lines, "  }", "};", ""])
+    return struct("Store", [*lines, "  }"])
 
 
 def pixel_store(store: StoreFunction, group: Group, width: int) -> str:
@@ -80,7 +79,7 @@ def _row_store(
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     written = [i for i in single if store.arguments[i] >= group.inputs]
     kinds = {i: block_type(store, i, width) for i in single}
-    lines = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(store.types)]
+    lines = [f"  {own};" for own in store.parameters]
     lines += [
         f"{DEVICE} void operator()(int outer, int channel, int pixel,"
         f" const float (&values)[{width}]) const {{",
@@ -101,7 +100,7 @@ def _row_store(
     )
     call = f"{store.name}({elements}, outer, {place}, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {width}; r++) {call}"]
-    return "\n".join(["struct Store {", *lines, "  }", "};", ""])
+    return struct("Store", [*lines, "  }"])
 
 
 def image_kernel(
@@ -114,11 +113,8 @@ def image_kernel(
     """A kernel that calls a template's function with an image, its weights and a `Store`."""
     named = zip(operands, ("image", "weights"), strict=True)
     parameters = [f"const {c_type(read.dtype)}* __restrict__ {name}" for read, name in named]
-    parameters += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(store.types)]
-    names = ", ".join(f"buffer{i}" for i in range(len(store.types)))
-    head = f'extern "C" __global__ void __launch_bounds__({bounds})'
-    call = f"{function}<Problem>(image, weights, Store{{{names}}});"
-    return f"{head} {symbol}({', '.join(parameters)}) {{\n  {call}\n}}\n"
+    call = f"{function}<Problem>(image, weights, Store{{{', '.join(store.names)}}})"
+    return entry(symbol, bounds, [*parameters, *store.parameters], call)
 
 
 def passed_buffers(store: StoreFunction) -> str:

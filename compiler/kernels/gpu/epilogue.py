@@ -22,13 +22,12 @@ from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.common import multiply
 from compiler.kernels.same import Same
 from compiler.kernels.sizes import expression, variable_of
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.kernels.tir.matmul import Matmul, finished, read_matmul
 from compiler.kernels.tir.sized_launches import recombined_quotients, with_plain_divisions
 from compiler.net.operators.contractions import MATMULS
 from compiler.schedule.kernels import LARGEST_COUNT
@@ -81,6 +80,17 @@ class StoreFunction:
     arguments: tuple[int, ...]
     types: tuple[str, ...]
     parts: tuple[Part, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the buffers."""
+        return [f"buffer{i}" for i in range(len(self.types))]
+
+    @property
+    def parameters(self) -> list[str]:
+        """The buffers as parameters, none of which overlap."""
+        pairs = zip(self.types, self.names, strict=True)
+        return [f"{kind}* __restrict__ {name}" for kind, name in pairs]
 
 
 def is_fusible(group: Group, anchor: Node) -> bool:
@@ -175,26 +185,7 @@ def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], valu
     else:
         at = [*unflatten_index(z, matmul.batch), row][: len(lead)]
     at = [*at, column][: len(context.shape)]
-    alpha, beta = (tirx.const(factor, "float32") for factor in matmul.factors)
-    total = value if matmul.factors[0] == 1 else multiply(value, alpha)
-    addend = _addend(context, at) if matmul.adds else None
-    if addend is not None:
-        total = total + (addend if matmul.factors[1] == 1 else multiply(addend, beta))
-    return context.store(total, at)
-
-
-def _addend(context: FusionContext, at: list[Any]) -> Any:
-    """Gemm's operand C, which broadcasts to the result."""
-    if context.dtype != "float32" or len(context.operands) < 3 or context.operands[2] is None:
-        return None
-    shape = static_shape(context.operands[2])
-    own = at[len(at) - len(shape) :]
-    return context.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
-
-
-def static_shape(operand: Any) -> list[int]:
-    """The shape of an operand of static shape."""
-    return [int(extent) for extent in operand.shape]
+    return context.store(finished(context, matmul, value, at), at)
 
 
 def _parts(
@@ -332,25 +323,6 @@ def device_text(name: str, function: PrimFunc, target: GpuTarget, exact: bool = 
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
     text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target, exact)
     return text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
-
-
-def value_struct(name: str, function: StoreFunction, scalars: str) -> str:
-    """A struct of a value function's buffers that gives its value; `scalars` are C parameters."""
-    names = [f"buffer{i}" for i in range(len(function.types))]
-    passed = ", ".join(["&result", *names, *(part.split()[-1] for part in scalars.split(","))])
-    return "\n".join(
-        [
-            f"struct {name} {{",
-            *(f"  {kind}* {own};" for kind, own in zip(function.types, names, strict=True)),
-            f"  __device__ __forceinline__ float operator()({scalars}) const {{",
-            "    float result;",
-            f"    {function.name}({passed});",
-            "    return result;",
-            "  }",
-            "};",
-            "",
-        ]
-    )
 
 
 def c_type(dtype: str) -> str:

@@ -1,6 +1,10 @@
 """Lowerings of activation functions."""
 
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from math import copysign, floor, isfinite, pi, sqrt
+from typing import TypeVar
 
 import numpy as np
 from tvm import te, tirx
@@ -10,6 +14,9 @@ from compiler.kernels.ops.common import Scalar, elementwise, maximum, minimum, m
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 from compiler.tensors.dtypes import INTEGERS
+
+Elements = TypeVar("Elements", bound=Callable[..., Scalar])
+"""A function of elements."""
 
 
 def constant_like(x: Scalar, value: float) -> Scalar:
@@ -22,13 +29,87 @@ def _positive(x: Scalar, otherwise: Scalar) -> Scalar:
     return tirx.Select(x < constant_like(x, 0), otherwise, x)
 
 
-def softplus(x: Scalar) -> Scalar:
-    """log(1 + e**x) without overflow."""
-    zero = constant_like(x, 0)
-    return maximum(x, zero) + call("log1p", call("exp", zero - tirx.abs(x)))
+def activation(type: str) -> Callable[[Elements], Elements]:
+    """Register a function of elements, and of the attributes that its keywords name, as the
+    lowering of an operator."""
+
+    def register(function: Elements) -> Elements:
+        named = [p for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+        def lower(context: Context) -> te.Tensor:
+            own = {parameter.name: context.attribute(parameter.name) for parameter in named}
+            return elementwise(context, partial(function, **own))
+
+        lowering(type)(lower)
+        return function
+
+    return register
 
 
-def gelu(x: Scalar, approximate: str, dtype: str) -> Scalar:
+@activation("Relu")
+def _relu(x: Scalar) -> Scalar:
+    return _positive(x, constant_like(x, 0))
+
+
+@activation("LeakyRelu")
+def _leaky_relu(x: Scalar, *, alpha: float) -> Scalar:
+    return _positive(x, multiply(x, constant_like(x, alpha)))
+
+
+@activation("PRelu")
+def _parametric_relu(x: Scalar, slope: Scalar) -> Scalar:
+    return _positive(x, wrapping.multiply(x, slope))
+
+
+@activation("ThresholdedRelu")
+def _thresholded_relu(x: Scalar, *, alpha: float) -> Scalar:
+    """x above alpha, else 0, of NaN too."""
+    return tirx.Select(x > constant_like(x, alpha), x, constant_like(x, 0))
+
+
+@activation("Elu")
+def _elu(x: Scalar, *, alpha: float) -> Scalar:
+    return _positive(x, multiply(constant_like(x, alpha), call("expm1", x)))
+
+
+@activation("Celu")
+def _celu(x: Scalar, *, alpha: float) -> Scalar:
+    """x, or alpha (e**(x / alpha) - 1) below zero."""
+    if alpha == 0:  # the limit, as TVM divides by no constant zero
+        return _positive(x, constant_like(x, 0))
+    return _positive(x, constant_like(x, alpha) * call("expm1", x / constant_like(x, alpha)))
+
+
+@activation("Selu")
+def _selu(x: Scalar, *, alpha: float, gamma: float) -> Scalar:
+    return multiply(constant_like(x, gamma), _elu(x, alpha=alpha))
+
+
+@activation("HardSigmoid")
+def _hard_sigmoid(x: Scalar, *, alpha: float, beta: float) -> Scalar:
+    line = multiply(constant_like(x, alpha), x) + constant_like(x, beta)
+    return minimum(maximum(line, constant_like(x, 0)), constant_like(x, 1))
+
+
+@activation("HardSwish")
+def _hard_swish(x: Scalar) -> Scalar:
+    """x times its hard sigmoid, max(0, min(1, x / 6 + 0.5)).
+
+    Near -3 that is a difference of almost equal numbers: x + 3 has no error there, x / 6 has.
+    """
+    zero, six = constant_like(x, 0), constant_like(x, 6)
+    clipped = minimum(maximum(x + constant_like(x, 3), zero), six)
+    return x * multiply(constant_like(x, 1 / 6), clipped)
+
+
+@lowering("Gelu")
+def lower_gelu(context: Context) -> te.Tensor:
+    """Gaussian error linear unit."""
+    approximate = context.attribute("approximate")
+    return elementwise(context, lambda x: _gelu(x, approximate, context.output.dtype))
+
+
+def _gelu(x: Scalar, approximate: str, dtype: str) -> Scalar:
     """x times the normal distribution function, exactly or by tanh.
 
     1 + erf(x) cancels below zero: it is off by 6e-8, in which a float of 16 bits has digits left.
@@ -43,125 +124,31 @@ def gelu(x: Scalar, approximate: str, dtype: str) -> Scalar:
     return constant_like(x, 0.5) * x * share
 
 
-def _parameter(context: Context, name: str) -> float:
-    return float(context.attribute(name))
+@activation("Softplus")
+def _softplus(x: Scalar) -> Scalar:
+    """log(1 + e**x) without overflow."""
+    zero = constant_like(x, 0)
+    return maximum(x, zero) + call("log1p", call("exp", zero - tirx.abs(x)))
 
 
-@lowering("Relu")
-def lower_relu(context: Context) -> te.Tensor:
-    """max(x, 0)."""
-    return elementwise(context, lambda x: _positive(x, constant_like(x, 0)))
+@activation("Mish")
+def _mish(x: Scalar) -> Scalar:
+    return x * call("tanh", _softplus(x))
 
 
-@lowering("LeakyRelu")
-def lower_leaky_relu(context: Context) -> te.Tensor:
-    """x, or alpha x below zero."""
-    alpha = _parameter(context, "alpha")
-    return elementwise(context, lambda x: _positive(x, multiply(x, constant_like(x, alpha))))
+@activation("Softsign")
+def _softsign(x: Scalar) -> Scalar:
+    return x / (constant_like(x, 1) + tirx.abs(x))
 
 
-@lowering("PRelu")
-def lower_prelu(context: Context) -> te.Tensor:
-    """x, or slope x below zero."""
-    return elementwise(context, lambda x, slope: _positive(x, wrapping.multiply(x, slope)))
-
-
-@lowering("ThresholdedRelu")
-def lower_thresholded_relu(context: Context) -> te.Tensor:
-    """x above alpha, else 0, of NaN too."""
-    alpha = _parameter(context, "alpha")
-    return elementwise(
-        context, lambda x: tirx.Select(x > constant_like(x, alpha), x, constant_like(x, 0))
-    )
-
-
-@lowering("Elu")
-def lower_elu(context: Context) -> te.Tensor:
-    """x, or alpha (e**x - 1) below zero."""
-    alpha = _parameter(context, "alpha")
-    return elementwise(
-        context, lambda x: _positive(x, multiply(constant_like(x, alpha), call("expm1", x)))
-    )
-
-
-@lowering("Celu")
-def lower_celu(context: Context) -> te.Tensor:
-    """x, or alpha (e**(x / alpha) - 1) below zero."""
-    alpha = _parameter(context, "alpha")
-
-    def function(x: Scalar) -> Scalar:
-        if alpha == 0:  # the limit, as TVM divides by no constant zero
-            return _positive(x, constant_like(x, 0))
-        return _positive(x, constant_like(x, alpha) * call("expm1", x / constant_like(x, alpha)))
-
-    return elementwise(context, function)
-
-
-@lowering("Selu")
-def lower_selu(context: Context) -> te.Tensor:
-    """Scaled exponential linear unit."""
-    alpha = _parameter(context, "alpha")
-    gamma = _parameter(context, "gamma")
-
-    def function(x: Scalar) -> Scalar:
-        return multiply(
-            constant_like(x, gamma),
-            _positive(x, multiply(constant_like(x, alpha), call("expm1", x))),
-        )
-
-    return elementwise(context, function)
-
-
-@lowering("HardSigmoid")
-def lower_hard_sigmoid(context: Context) -> te.Tensor:
-    """alpha x + beta, limited to [0, 1]."""
-    alpha, beta = _parameter(context, "alpha"), _parameter(context, "beta")
-    return elementwise(context, lambda x: _hard_sigmoid(x, alpha, beta))
-
-
-def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
-    line = multiply(constant_like(x, alpha), x) + constant_like(x, beta)
-    return minimum(maximum(line, constant_like(x, 0)), constant_like(x, 1))
-
-
-@lowering("HardSwish")
-def lower_hard_swish(context: Context) -> te.Tensor:
-    """x times its hard sigmoid, max(0, min(1, x / 6 + 0.5)).
-
-    Near -3 that is a difference of almost equal numbers: x + 3 has no error there, x / 6 has.
-    """
-
-    def hard_swish(x: Scalar) -> Scalar:
-        zero, six = constant_like(x, 0), constant_like(x, 6)
-        clipped = minimum(maximum(x + constant_like(x, 3), zero), six)
-        return x * multiply(constant_like(x, 1 / 6), clipped)
-
-    return elementwise(context, hard_swish)
-
-
-@lowering("Gelu")
-def lower_gelu_operator(context: Context) -> te.Tensor:
-    """Gaussian error linear unit."""
-    approximate = context.attribute("approximate")
-    return elementwise(context, lambda x: gelu(x, approximate, context.output.dtype))
-
-
-@lowering("Mish")
-def lower_mish(context: Context) -> te.Tensor:
-    """x tanh(softplus(x))."""
-    return elementwise(context, lambda x: x * call("tanh", softplus(x)))
-
-
-@lowering("Softplus")
-def lower_softplus_operator(context: Context) -> te.Tensor:
-    """log(1 + e**x)."""
-    return elementwise(context, softplus)
-
-
-@lowering("Softsign")
-def lower_softsign(context: Context) -> te.Tensor:
-    """x / (1 + |x|)."""
-    return elementwise(context, lambda x: x / (constant_like(x, 1) + tirx.abs(x)))
+@activation("Shrink")
+def _shrink(x: Scalar, *, lambd: float, bias: float) -> Scalar:
+    """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
+    if dtype_of(x) in INTEGERS:
+        return _shrunk_integer(x, lambd, bias)
+    upper = x - constant_like(x, bias)
+    upper = tirx.Select(x > constant_like(x, lambd), upper, constant_like(x, 0))
+    return tirx.Select(x < constant_like(x, -lambd), x + constant_like(x, bias), upper)
 
 
 def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
@@ -195,19 +182,3 @@ def _compared(x: Scalar, value: int, above: bool) -> Scalar:
         return tirx.const((value < 0) == above, "bool")
     compare = wrapping.greater if above else wrapping.less
     return compare(x, constant_like(x, value))
-
-
-@lowering("Shrink")
-def lower_shrink(context: Context) -> te.Tensor:
-    """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
-    limit, bias = _parameter(context, "lambd"), _parameter(context, "bias")
-
-    def function(x: Scalar) -> Scalar:
-        if dtype_of(x) in INTEGERS:
-            return _shrunk_integer(x, limit, bias)
-        upper = tirx.Select(
-            x > constant_like(x, limit), x - constant_like(x, bias), constant_like(x, 0)
-        )
-        return tirx.Select(x < constant_like(x, -limit), x + constant_like(x, bias), upper)
-
-    return elementwise(context, function)

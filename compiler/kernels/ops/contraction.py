@@ -1,6 +1,7 @@
 """Lowerings of contractions: convolutions and matmuls, accumulated in float32 or wider."""
 
 from collections.abc import Callable, Sequence
+from operator import mul
 from typing import Any
 
 from tvm import te, tirx
@@ -23,23 +24,38 @@ FactorOf = Callable[[Any], Any]
 @lowering("Conv")
 def lower_conv(context: Context) -> te.Tensor:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
-    weight, kernel = context.tensor(1), context.info(1).shape
-    groups = context.attribute("group")
-    window = window_of(context, kernel[2:])
     dtype = context.output.dtype
     accumulator = wide(dtype)
-    source = padded(context.tensor(0), window, tirx.const(0, dtype))
+
+    def multiplied(left: Any, right: Any) -> Any:
+        return wrapping.multiply(cast(left, accumulator), cast(right, accumulator))
+
+    operands = context.tensor(0), context.tensor(1)
+    result = _convolution(context, operands, tirx.const(0, dtype), multiplied)
+    return with_bias(context, in_runs(result))
+
+
+def _convolution(
+    context: Context,
+    operands: tuple[te.Tensor, te.Tensor],
+    padding: Any,
+    multiplied: Callable[[Any, Any], Any],
+) -> te.Tensor:
+    """The sums of an image's elements, some of them padding, multiplied by weights."""
+    kernel, groups = context.info(1).shape, context.attribute("group")
+    window = window_of(context, kernel[2:])
+    source, weight = padded(operands[0], window, padding), operands[1]
     channel = te.reduce_axis((0, kernel[1]), "channel")
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
     per_group = kernel[0] // groups
 
     def body(n: Any, c: Any, *place: Any) -> Any:
         first = c // per_group * kernel[1] if groups > 1 else 0
-        left = cast(source(n, first + channel, *window.at(place, offsets)), accumulator)
-        right = cast(weight(c, channel, *offsets), accumulator)
-        return sum_reducer(wrapping.multiply(left, right), axis=[channel, *offsets])
+        left = source(n, first + channel, *window.at(place, offsets))
+        value = multiplied(left, weight(c, channel, *offsets))
+        return sum_reducer(value, axis=[channel, *offsets])
 
-    return with_bias(context, in_runs(te.compute(context.output.shape, body, name="Conv")))
+    return te.compute(context.output.shape, body, name=context.operator.type)
 
 
 def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
@@ -58,41 +74,19 @@ def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
 @lowering("ConvInteger")
 def lower_conv_integer(context: Context) -> te.Tensor:
     """A convolution of bytes with an int32 result, padded with the zero point of its image."""
-    weight, kernel = context.tensor(1), context.info(1).shape
-    window = window_of(context, kernel[2:])
     zero, other = zero_point(context, 0), zero_point(context, 1)
-    source = padded(context.tensor(0), window, zero)
-    channel = te.reduce_axis((0, kernel[1]), "channel")
-    offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
-    groups = context.attribute("group")
-    per_group = kernel[0] // groups
 
-    def body(n: Any, c: Any, *place: Any) -> Any:
-        first = c // per_group * kernel[1] if groups > 1 else 0
-        left = source(n, first + channel, *window.at(place, offsets))
-        right = weight(c, channel, *offsets)
-        value = wrapping.multiply(_difference(left, zero), _difference(right, other))
-        return sum_reducer(value, axis=[channel, *offsets])
+    def multiplied(left: Any, right: Any) -> Any:
+        return wrapping.multiply(_difference(left, zero), _difference(right, other))
 
-    return te.compute(context.output.shape, body, name="ConvInteger")
+    return _convolution(context, (context.tensor(0), context.tensor(1)), zero, multiplied)
 
 
 @lowering("ConvFloat8")
 def lower_conv_float8(context: Context) -> te.Tensor:
     """A convolution of floats of a byte, multiplied and summed in float32."""
-    kernel, groups = context.info(1).shape, context.attribute("group")
-    window = window_of(context, kernel[2:])
-    source = padded(decoded(context, 0), window, tirx.const(0, "float32"))
-    weight, channel = decoded(context, 1), te.reduce_axis((0, kernel[1]), "channel")
-    offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
-    per_group = kernel[0] // groups
-
-    def body(n: Any, c: Any, *place: Any) -> Any:
-        first = c // per_group * kernel[1] if groups > 1 else 0
-        left = source(n, first + channel, *window.at(place, offsets))
-        return sum_reducer(left * weight(c, channel, *offsets), axis=[channel, *offsets])
-
-    return in_runs(te.compute(context.output.shape, body, name="ConvFloat8"))
+    operands, zero = (decoded(context, 0), decoded(context, 1)), tirx.const(0, "float32")
+    return in_runs(_convolution(context, operands, zero, mul))
 
 
 def zero_point(context: Context, operand: int) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.kernels.group import Node
 from compiler.kernels.ops.common import Scalar
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.sizes import is_number, may_exceed, tensor_extents
@@ -40,6 +41,16 @@ class Window:
     before: tuple[int, ...]
     after: tuple[int, ...]
 
+    @property
+    def key(self) -> dict[str, tuple[int, ...]]:
+        """The fields that decide how fast a convolution is."""
+        return {
+            "kernel": self.kernel,
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "before": self.before,
+        }
+
     def at(self, place: Sequence[Any], offset: Sequence[Any]) -> list[Any]:
         """The position in the padded source of a window's element."""
         steps = zip(place, self.strides, offset, self.dilations, strict=True)
@@ -47,20 +58,27 @@ class Window:
 
 
 def window_of(context: Context, kernel: Sequence[int]) -> Window:
-    """The window of a convolution or pooling, `ceil_mode` resolved.
+    """The window of a convolution or pooling that is lowered."""
+    return operator_window(context.operator, context.info(0).shape, context.output.shape, kernel)
+
+
+def operator_window(
+    operator: Node, source: Sequence[int], result: Sequence[int], kernel: Sequence[int]
+) -> Window:
+    """The window of a convolution or pooling by its shapes, `ceil_mode` resolved.
 
     The padding after reaches as far as the last window, which may be beyond the model's. Where
     sizes decide how far that is, it is the most.
     """
-    spatial, places = context.info(0).shape[2:], context.output.shape[2:]
-    strides, dilations = context.attribute("strides"), context.attribute("dilations")
+    strides, dilations, pads = (operator.attributes[n] for n in ("strides", "dilations", "pads"))
+    spatial, places = source[2:], result[2:]
     rank = len(spatial)
-    before = context.attribute("pads")[:rank]
+    before = pads[:rank]
     reach = [
         (p - 1) * s + (k - 1) * d + 1
         for p, s, k, d in zip(places, strides, kernel, dilations, strict=True)
     ]
-    most = [pad + s - 1 for pad, s in zip(context.attribute("pads")[rank:], strides, strict=True)]
+    most = [pad + s - 1 for pad, s in zip(pads[rank:], strides, strict=True)]
     after = [
         max(0, r - n - b) if is_number(r - n - b) else limit
         for r, n, b, limit in zip(reach, spatial, before, most, strict=True)

@@ -40,24 +40,14 @@ def task_buffers(group: Group, packings: Sequence[str], workspaces: Sequence[int
 
 
 def cpu_footprint(
-    functions: Iterable[PrimFunc], launches: Sequence[Launch], buffers: TaskBuffers
+    functions: Iterable[LaunchFunction], launches: Sequence[Launch], buffers: TaskBuffers
 ) -> Footprint:
     """The footprint of a CPU's launches, each of which calls its function for all its blocks.
 
-    Raises KernelError if an access is outside its buffer, a buffer larger than its view, an element
-    of a result written by no block, or one written by all of them.
+    It is for all sizes of the functions' symbols. Raises KernelError if an access is outside its
+    buffer, a buffer larger than its view, an element of a result written by no block, or one
+    written by all of them.
     """
-    accesses = [
-        accesses_of(function, launch.grid[0])
-        for function, launch in zip(functions, launches, strict=True)
-    ]
-    return _footprint(accesses, launches, buffers)
-
-
-def sized_footprint(
-    functions: Iterable[LaunchFunction], launches: Sequence[Launch], buffers: TaskBuffers
-) -> Footprint:
-    """As `cpu_footprint`, of launches over symbols: for all sizes at once."""
     accesses = [
         accesses_of(part.function, launch.grid[0], part.symbols, part.grid)
         for part, launch in zip(functions, launches, strict=True)

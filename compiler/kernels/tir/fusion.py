@@ -18,7 +18,7 @@ from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter
-from compiler.kernels.sizes import tensor_extents
+from compiler.kernels.sizes import is_pinned, tensor_extents
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.tir.loops import buffer, sequence, variable
 from compiler.tensors.row_major import flatten_index
@@ -130,6 +130,15 @@ class FusionContext:
         """An element of the anchor's operand 2; None if that is left out."""
         present = len(self.operands) > 2 and self.operands[2] is not None
         return self.operand(2, indices) if present else None
+
+    def broadcast(self, position: int, indices: Sequence[Any]) -> Any:
+        """The element of an operand that broadcasts to the anchor's; None if that is left out."""
+        if position >= len(self.operands) or self.operands[position] is None:
+            return None
+        shape = tensor_extents(self.operands[position])
+        missing = self.rank - len(shape)
+        pairs = zip(shape, self.shape[missing:], indices[missing:], strict=True)
+        return self.operand(position, [0 if is_pinned(n, all_) else i for n, all_, i in pairs])
 
     def result(self, value: Any, indices: Sequence[Any]) -> Any:
         """The element of the first result that follows from an element of the anchor's."""

@@ -6,7 +6,6 @@ reduction loads `vectors` vectors, broadcasts `rows` scalars, and multiplies and
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, Protocol
 
 import tvm_ffi
@@ -27,9 +26,6 @@ Body = Callable[[Any], Stmt]
 
 Places = Callable[[int, int], Any]
 """Where the accumulator of a row and a vector is kept."""
-
-BlockBody = Callable[[list[Any], list[Any]], Stmt]
-"""The body of a block, of its first index and the length of its run along each extent."""
 
 
 def variable(name: str) -> Var:
@@ -59,30 +55,6 @@ def run_length(number: Any, run: int, total: Any) -> Any:
     return tirx.min(tirx.const(run, "int32"), total - number * run)
 
 
-def block_loops(blocks: Sequence[int], extents: Sequence[int], body: BlockBody) -> Stmt:
-    """A launch whose grid has `blocks` runs along each extent, outermost first.
-
-    `body` gets the first index and the length of a block's run along each extent. The attribute
-    keeps a launch of one block together when its loop is simplified away.
-    """
-    runs = [-(-extent // count) for extent, count in zip(extents, blocks, strict=True)]
-
-    def block(number: Any) -> Stmt:
-        firsts: list[Any] = []
-        lengths: list[Any] = []
-        for count, run, extent in reversed(list(zip(blocks, runs, extents, strict=True))):
-            own = number % count if count > 1 else 0
-            number = number // count if count > 1 else number
-            firsts.insert(0, own * run)
-            lengths.insert(0, run_length(own, run, extent))
-        return body(firsts, lengths)
-
-    grid = loop_over("block", prod(blocks), block, ForKind.PARALLEL)
-    if prod(blocks) > 1:
-        return grid
-    return tirx.AttrStmt(tirx.const(0, "int32"), "launch", tirx.const(1, "int32"), grid)
-
-
 def scratch(name: str, elements: int, dtype: str = "float32") -> tuple[Var, Stmt]:
     """A buffer on the stack, and the statement that allocates it."""
     tile = buffer(name, elements, dtype)
@@ -96,14 +68,18 @@ def vector_loop(extent: Any, lanes: int, body: Body) -> Stmt:
     """
     if not is_number(extent):
         return loop_over("element", extent, body)
+    return loop_over_lanes(extent, lanes, lambda lane, index: body(index))
+
+
+def loop_over_lanes(extent: int, lanes: int, body: Callable[[Any, Any], Stmt]) -> Stmt:
+    """As `vector_loop`, of a number of elements; `body` gets an element's lane and index."""
+
+    def vector(first: Any, length: int) -> Stmt:
+        return lane_loop(length, lambda lane: body(lane, first + lane))
+
     whole, rest = divmod(extent, lanes)
-    parts: list[Stmt] = []
-    if whole:
-        parts.append(
-            loop_over("step", whole, lambda s: lane_loop(lanes, lambda i: body(s * lanes + i)))
-        )
-    if rest:
-        parts.append(lane_loop(rest, lambda i: body(whole * lanes + i)))
+    parts = [loop_over("step", whole, lambda s: vector(s * lanes, lanes))] if whole else []
+    parts += [vector(whole * lanes, rest)] if rest else []
     return sequence(parts)
 
 

@@ -1,10 +1,16 @@
 """The matmul that a Gemm or MatMul of a group computes, also one of bytes or of four bits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
+
+from tvm import tirx
 
 from compiler.kernels.group import Group, Node
+from compiler.kernels.ops.common import multiply
 from compiler.kernels.sizes import at_hint
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
 
@@ -65,6 +71,16 @@ class Matmul:
             tuple(map(at_hint, shape)) for shape in (self.left, self.right, self.output)
         )
         return replace(self, left=left, right=right, output=output)
+
+
+def finished(around: FusionContext, matmul: Matmul, total: Any, at: Sequence[Any]) -> Any:
+    """An element of a Gemm's result: a sum times alpha, and operand C times beta."""
+    alpha, beta = (tirx.const(factor, "float32") for factor in matmul.factors)
+    value = total if matmul.factors[0] == 1 else multiply(total, alpha)
+    addend = around.broadcast(2, at) if matmul.adds and around.dtype == "float32" else None
+    if addend is None:
+        return value
+    return value + (addend if matmul.factors[1] == 1 else multiply(addend, beta))
 
 
 def read_matmul(group: Group, anchor: Node) -> Matmul | None:

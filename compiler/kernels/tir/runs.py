@@ -10,7 +10,7 @@ from tvm.tirx import ForKind, Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.sizes import at_hint, expression, is_long, is_number
-from compiler.kernels.tir.loops import Body, block_loops, loop_over, variable
+from compiler.kernels.tir.loops import Body, loop_over, run_length, variable
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class IndexRun:
     first: Any
     length: Any
     sized: bool = False
+
+    @staticmethod
+    def whole(extent: Any) -> "IndexRun":
+        """All indices of an extent."""
+        return IndexRun(0, _extent(extent), not is_number(extent))
 
     @staticmethod
     def between(first: Any, last: Any, extent: Any) -> "IndexRun":
@@ -43,23 +48,14 @@ RunsBody = Callable[[list[IndexRun], Any], Stmt]
 
 
 def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) -> Stmt:
-    """As `block_loops`: a launch of `blocks` runs along each extent, outermost first.
+    """A launch whose grid has `blocks` runs along each extent, outermost first.
 
     Of extents over symbols these are the blocks for the example sizes: for others they are as
     large.
     """
-    if all(is_number(extent) for extent in extents):
-
-        def plain(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            pairs = zip(firsts, lengths, strict=True)
-            runs = [ceil_div(n, count) for n, count in zip(extents, blocks, strict=True)]
-            number: Any = 0
-            for first, run, count in zip(firsts, runs, blocks, strict=True):
-                number = number * count + first // run
-            return body([IndexRun(first, length) for first, length in pairs], number)
-
-        return block_loops(blocks, extents, plain)
     sizes = [ceil_div(at_hint(n), count) for n, count in zip(extents, blocks, strict=True)]
+    if all(is_number(extent) for extent in extents):
+        return _numbered_blocks(blocks, extents, sizes, body)
     counts = [ceil_div(extent, size) for extent, size in zip(extents, sizes, strict=True)]
 
     def block(number: Any) -> Stmt:
@@ -74,6 +70,31 @@ def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) ->
         return body(runs, number)
 
     return loop_over("block", _extent(prod(counts)), block, ForKind.PARALLEL)
+
+
+def _numbered_blocks(
+    blocks: Sequence[int], extents: Sequence[int], sizes: Sequence[int], body: RunsBody
+) -> Stmt:
+    """The launch for extents that are numbers.
+
+    The attribute keeps a launch of one block together when its loop is simplified away.
+    """
+
+    def block(rest: Any) -> Stmt:
+        runs = list[IndexRun]()
+        for count, size, extent in reversed(list(zip(blocks, sizes, extents, strict=True))):
+            own = rest % count if count > 1 else 0
+            rest = rest // count if count > 1 else rest
+            runs.insert(0, IndexRun(own * size, run_length(own, size, extent)))
+        number: Any = 0
+        for run, size, count in zip(runs, sizes, blocks, strict=True):
+            number = number * count + run.first // size
+        return body(runs, number)
+
+    grid = loop_over("block", prod(blocks), block, ForKind.PARALLEL)
+    if prod(blocks) > 1:
+        return grid
+    return tirx.AttrStmt(tirx.const(0, "int32"), "launch", tirx.const(1, "int32"), grid)
 
 
 def _run(own: Any, size: int, extent: Any) -> IndexRun:

@@ -21,7 +21,7 @@ from compiler.kernels.cpu.codegen import keep_loops, llvm_text
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.sizes import sized
-from compiler.kernels.tir.footprint import sized_footprint, task_buffers
+from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.schedule.kernels import KernelSpec, Launch, Operand
 from compiler.tensors.extents import NotForAllSizes, atom_extent, symbols_of
@@ -104,7 +104,7 @@ def undecided(case: Group, functions: Sequence[LaunchFunction], workspaces: tupl
     """How many accesses of launches are not proved to be inside."""
     launches = [Launch(f"k{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)]
     buffers = task_buffers(case, ("",) * (case.inputs + 1), workspaces)
-    return len(sized_footprint(functions, launches, buffers).undecided)
+    return len(cpu_footprint(functions, launches, buffers).undecided)
 
 
 @pytest.mark.parametrize("name", ["map", "flat map", "softmax", "masked softmax", "concat"])

@@ -38,7 +38,7 @@ from compiler.kernels.gpu.templates.generic.template import Generic
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import TaskBuffers, cpu_footprint, gpu_footprint, task_buffers
-from compiler.kernels.tir.launches import lower_function, split_launches
+from compiler.kernels.tir.launches import LaunchFunction, lower_function, split_launches
 from compiler.schedule.kernels import Footprint, Launch
 from compiler.target.target import CpuTarget, parse_cpu, parse_gpu
 from tests.grouped import Model, grouped
@@ -61,7 +61,8 @@ class Lowered:
     def footprint(self) -> Footprint:
         """The proofs; raises KernelError."""
         if not self.gpu:
-            return cpu_footprint(self.functions, self.launches, self.buffers)
+            parts = [LaunchFunction(function, (), None) for function in self.functions]
+            return cpu_footprint(parts, self.launches, self.buffers)
         symbols = (launch.symbol for launch in self.launches)
         functions = dict(zip(symbols, self.functions, strict=True))
         return gpu_footprint(functions, self.launches, self.buffers)

@@ -19,6 +19,7 @@ from compiler.kernels.template import (
     SharesWeights,
     Shortlists,
     Template,
+    packings_of,
 )
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import buffer
@@ -105,7 +106,6 @@ class AnchorTemplate(
     def emit(
         self, group: Group, problem: Ways[Config], config: Config, target: CpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         around, loops = problem.around, problem.loops(config)
         for operand, packing in loops.packings.items():
             info = group.values[operand]
@@ -114,7 +114,7 @@ class AnchorTemplate(
                 f"read{operand}", elements, packed_dtype(info.dtype, packing)
             )
         function = PrimFunc(around.buffers, loops.launches())
-        packings = tuple(loops.packings.get(number, "") for number in range(group.inputs))
+        packings = packings_of(group, loops.packings)
         return KernelSource(function=function, packings=packings, flops=problem.flops)
 
     def is_packed(

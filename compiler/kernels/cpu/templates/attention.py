@@ -11,17 +11,11 @@ from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways
 from compiler.kernels.cpu.templates.attention_nest import AttentionNest
 from compiler.kernels.cpu.templates.sized_attention import SizedAttentionNest
-from compiler.kernels.cpu.tiling import (
-    PricedTile,
-    Tile,
-    matmul_tiles,
-)
+from compiler.kernels.cpu.tiling import PricedTile, matmul_tiles, near, sampled
 from compiler.kernels.group import Group, Node
 from compiler.kernels.sizes import at_hint, is_number
 from compiler.kernels.tir.attention import attention_of, score_context
-from compiler.kernels.tir.loops import (
-    buffer,
-)
+from compiler.kernels.tir.loops import buffer
 from compiler.target.target import CpuTarget
 from compiler.tensors.strides import StridedWindow
 
@@ -104,15 +98,10 @@ def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> lis
     tiles = matmul_tiles(rows, keys, depth, core, True)
     if is_number(windows[0].shape[-2]) and is_number(windows[1].shape[-2]):
         return tiles
-    share = dict[Tile, float]()
-    for i in range(TILE_SAMPLES):
-        lengths = [n // 2 + 1 + i * n // 4 + i for n in (rows, keys)]
-        own = matmul_tiles(lengths[0], lengths[1], depth, core, True)
-        for tile, slots in own:
-            share[tile] = share.get(tile, 0) + slots / own[0][1]
-    least = min(slots for _, slots in tiles) / TILE_SAMPLES
-    known = [(tile, share[tile] * least) for tile, _ in tiles if tile in share]
-    return sorted(known, key=lambda own: own[1])
+    samples = (
+        matmul_tiles(near(rows, i), near(keys, i), depth, core, True) for i in range(TILE_SAMPLES)
+    )
+    return sampled(tiles, samples)
 
 
 def shortest(tiles: Sequence[PricedTile], sized: bool) -> PricedTile:

@@ -43,8 +43,8 @@ from compiler.kernels.tir.loops import (
     RegisterTile,
     buffer,
     element_at,
-    lane_loop,
     loop_over,
+    loop_over_lanes,
     run_length,
     scratch,
     sequence,
@@ -339,14 +339,14 @@ class Band:
     def _for_scores(self, count: Any, score: Callable[[Any], Any], keep: KeepScore) -> list[Stmt]:
         """The loop over a row's scores, which are kept by a lane and a key."""
         lanes = self.nest.lanes
-        return [_for_vectors(count, lanes, lambda lane, key: keep(lane, key, score(key)))]
+        return [loop_over_lanes(count, lanes, lambda lane, key: keep(lane, key, score(key)))]
 
     def _total(self, totals: Var, keys: Any, add: Callable[[Any, Any], Stmt]) -> list[Stmt]:
         """The sums of the keys of each lane; `add` gets a lane and a key. Long ones are in runs."""
         lanes = self.nest.lanes
         run = run_of(ceil_div(keys, lanes)) * lanes
         if run >= keys:
-            return [fill_lanes(totals, 0.0, lanes), _for_vectors(keys, lanes, add)]
+            return [fill_lanes(totals, 0.0, lanes), loop_over_lanes(keys, lanes, add)]
         whole, allocate = scratch("whole", lanes)
 
         def one(first: Any, length: int) -> Stmt:
@@ -354,7 +354,7 @@ class Band:
             return sequence(
                 [
                     fill_lanes(totals, 0.0, lanes),
-                    _for_vectors(length, lanes, lambda lane, key: add(lane, first + key)),
+                    loop_over_lanes(length, lanes, lambda lane, key: add(lane, first + key)),
                     store_vector(whole, 0, both, lanes),
                 ]
             )
@@ -432,23 +432,6 @@ class Band:
 
 def _scaled(value: Any, factor: float) -> Any:
     return value if factor == 1 else multiply(value, tirx.const(factor, "float32"))
-
-
-def _for_vectors(extent: int, lanes: int, body: Callable[[Any, Any], Stmt]) -> Stmt:
-    """A loop over vectors; `body` gets an element's lane and number."""
-    whole, rest = divmod(extent, lanes)
-    parts: list[Stmt] = []
-    if whole:
-        parts.append(
-            loop_over(
-                "step",
-                whole,
-                lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane)),
-            )
-        )
-    if rest:
-        parts.append(lane_loop(rest, lambda lane: body(lane, whole * lanes + lane)))
-    return sequence(parts)
 
 
 def fill_lanes(target: Var, value: float, lanes: int) -> Stmt:

@@ -39,7 +39,6 @@ from compiler.kernels.ops.common import cast
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
-    block_loops,
     buffer,
     loop_over,
     sequence,
@@ -48,6 +47,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.kernels.tir.matmul import Matmul
+from compiler.kernels.tir.runs import IndexRun, block_runs
 from compiler.target.target import CpuTarget
 from compiler.tensors.row_major import unflatten_index
 
@@ -151,11 +151,7 @@ class ByteMatmulNest(MatmulNest):
             return vector_loop(depth, self.lanes, one)
 
         blocks = ceil_div(rows, max(1, FILL_ELEMENTS // depth))
-        fill = block_loops(
-            (blocks,),
-            (rows,),
-            lambda firsts, lengths: loop_over("row", lengths[0], lambda r: row(firsts[0] + r)),
-        )
+        fill = block_runs((blocks,), (rows,), lambda runs, _: runs[0].loop("row", row))
         return target, [tirx.AllocBuffer(target), fill]
 
     def _right(self) -> tuple[Var, list[Stmt]]:
@@ -169,13 +165,10 @@ class ByteMatmulNest(MatmulNest):
         extents = (matrices, self.panels)
         blocks = (matrices, 1) if matrices > 1 else (1, self.panels)
 
-        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            def panel(number: Any) -> Stmt:
-                return self._fill_words(target, firsts[0], firsts[1] + number)
+        def body(runs: list[IndexRun], _: Any) -> Stmt:
+            return runs[1].loop("panel", lambda n: self._fill_words(target, runs[0].first, n))
 
-            return loop_over("panel", lengths[1], panel)
-
-        return target, [tirx.AllocBuffer(target), block_loops(blocks, extents, body)]
+        return target, [tirx.AllocBuffer(target), block_runs(blocks, extents, body)]
 
     def _fill_words(self, target: Var, matrix: Any, panel: Any) -> Stmt:
         """Write the lines of a panel of a computed B, then the sums of its columns."""

@@ -45,10 +45,6 @@ class ChannelLanes(Nest):
         return self._runs * (1 if self.flat else self.conv.output[0])
 
     @property
-    def reach(self) -> int:
-        return 0
-
-    @property
     def _panel_bytes(self) -> int:
         return self.conv.summands * prod(self.taps.kernel) * self.width * 4
 

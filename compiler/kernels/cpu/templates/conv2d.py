@@ -43,14 +43,10 @@ from compiler.kernels.cpu.templates.anchors import (
 from compiler.kernels.cpu.templates.conv_choices import (
     ConvChoices,
     ConvConfig,
-    hinted_convolution,
-    sized_configs,
-    sized_nest,
     worth_measuring,
 )
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.winograd.choices import (
-    SizedWinogradChoices,
     WinogradChoices,
     WinogradConfig,
 )
@@ -82,16 +78,14 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         around = elementwise_context(group, anchor) if conv else None
         if conv is None or around is None:
             return None
-        if group.symbols:
-            return self._sized(group, anchor, conv, around, target)
-        given = conv, around, core_of(target), FloatOperands(around)
-        direct = ConvChoices(*given, second_cache_bytes(target))
-        winograd = WinogradChoices(*given, second_cache_bytes(target))
+        given = conv, around, core_of(target), FloatOperands(around), second_cache_bytes(target)
+        direct, winograd = ConvChoices(*given), WinogradChoices(*given)
         kinds = [*direct.kinds, *winograd.kinds]
-        key = convolution_fields(conv, around)
+        key = {} if group.symbols else convolution_fields(conv, around)
         if winograd.kinds:
             kinds.sort(key=lambda kind: kind[0][1])
-            key["winograd"] = tuple(POINTS)  # not to be confused with times from before
+            # not to be confused with times from before
+            key |= {} if group.symbols else {"winograd": tuple(POINTS)}
         slots, weight = dict(worth_measuring(kinds)), group.packable(anchor.operand(1))
         assert weight is not None, "the template takes constant weights"
         wide = widening(group, weight)
@@ -105,48 +99,17 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
                 packing = wide + weight_packing(nest)
             return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
 
-        total = {c: conv.images * conv.groups * own for c, own in slots.items()}
+        example = conv.example
+        total = {c: example.images * conv.groups * own for c, own in slots.items()}
         reserved = {c for c in slots if isinstance(c, ConvConfig) and direct.is_unusual(c)}
         return Ways(
             around=around,
-            flops=2 * conv.multiplications,
+            flops=2 * example.multiplications,
             slots=total,
             loops=loops,
             key=key,
             reserved=reserved,
         )
-
-    def _sized(
-        self,
-        group: Group,
-        anchor: Node,
-        conv: Convolution,
-        around: FusionContext,
-        target: CpuTarget,
-    ) -> Ways[AnyConfig]:
-        """The tiles for sizes that a run decides."""
-        core, operands, example = core_of(target), FloatOperands(around), hinted_convolution(conv)
-        cache = second_cache_bytes(target)
-        winograd = SizedWinogradChoices(
-            conv=conv, example=example, around=around, core=core, operands=operands, cache=cache
-        )
-        direct = dict(sized_configs(conv, core, operands))
-        slots: dict[AnyConfig, float] = {**direct, **winograd.slots}
-        weight = group.packable(anchor.operand(1))
-        assert weight is not None, "the template takes constant weights"
-        wide = widening(group, weight)
-
-        def loops(config: AnyConfig) -> Loops:
-            if isinstance(config, WinogradConfig):
-                nest = winograd.nest(config)
-                packing = wide + nest.packing
-                return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
-            nest = sized_nest(conv, around, config, core.lanes, slots[config], operands)
-            packing = wide + weight_packing(nest)
-            return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
-
-        total = {c: example.images * conv.groups * own for c, own in slots.items()}
-        return Ways(around=around, flops=2 * example.multiplications, slots=total, loops=loops)
 
 
 def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Value]:

@@ -1,7 +1,7 @@
 """The ways to compute a convolution: what lanes are along, and register tiles, by estimate."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from math import prod
@@ -15,10 +15,8 @@ from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
-from compiler.kernels.cpu.templates.row_lanes import RowLanes
+from compiler.kernels.cpu.templates.row_lanes import RowLanes, SizedRows
 from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
-from compiler.kernels.cpu.templates.sized_planes import SizedPlanes
-from compiler.kernels.cpu.templates.sized_rows import SizedRows
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
@@ -28,7 +26,6 @@ from compiler.kernels.cpu.tiling import (
     row_tiles,
     sized_tiles,
 )
-from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.fusion import FusionContext
 
 IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
@@ -38,6 +35,15 @@ one channel's result, of which a tile has several."""
 SIZED, SIZED_ROWS = "sized", "sized rows"
 """The axes of lanes for sizes that a run decides: positions of planes, across rows, or the rows of
 one channel's result."""
+
+NESTS = {
+    PANELS: PanelLanes,
+    IMAGE: ImageLanes,
+    CHANNELS: ChannelLanes,
+    ROWS: RowLanes,
+    SIZED: SizedLanes,
+    SIZED_ROWS: SizedRows,
+}
 
 OF_ONE_KIND = 10
 """The most configs with lanes along the same."""
@@ -101,12 +107,15 @@ class ConvChoices:
         common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
         taps, near = Taps(self.conv.kernel), self.core.near_bytes
         rest = (self.conv.planes, taps, self.operands, self.cache, near)
-        kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, CHANNELS: ChannelLanes, ROWS: RowLanes}
-        return kinds[config.lanes](*common, *rest)
+        return NESTS[config.lanes](*common, *rest)
 
     def _kinds(self) -> Iterator[list[PricedConfig]]:
         """The configs of each kind by their estimates; of equals an image's lanes come first."""
-        conv, core, stores = self.conv, self.core, self.operands.stores
+        conv, core, stores = self.conv.example, self.core, self.operands.stores
+        if self.around.symbols:
+            rows = row_tiles(conv, core, stores) if self._has_sized_rows else []
+            yield _named(SIZED_ROWS, rows) or _named(SIZED, sized_tiles(conv, core, stores))
+            return
         if self._fits_panels:
             yield _named(PANELS, flat_tiles(conv, core, stores, panels=True))
         if not (self._fits_panels and self.operands.panels):
@@ -123,8 +132,17 @@ class ConvChoices:
     def _has_rows(self) -> bool:
         """Whether rows of a result read the same rows of one channel, in steps of one column."""
         conv = self.conv
-        single = conv.channels == conv.filters == 1 and not conv.depth
-        return single and conv.kernel[0] > 1 and conv.strides[1] == 1 and conv.output[0] > 1
+        return self._is_depthwise and conv.strides[1] == 1 and conv.output[0] > 1
+
+    @property
+    def _has_sized_rows(self) -> bool:
+        return self._is_depthwise and self.conv.planes.regular
+
+    @property
+    def _is_depthwise(self) -> bool:
+        """Whether results read several rows of one channel."""
+        conv = self.conv
+        return conv.channels == conv.filters == 1 and not conv.depth and conv.kernel[0] > 1
 
     @property
     def _flat(self) -> bool:
@@ -137,52 +155,6 @@ class ConvChoices:
         conv = self.conv
         few = conv.images * conv.groups < LOCAL_UNITS and not conv.depth
         return conv.kernel == (1, 1) and self.around.flat and few
-
-
-def sized_nest(
-    conv: Convolution,
-    around: FusionContext,
-    config: ConvConfig,
-    lanes: int,
-    slots: float,
-    operands: ConvOperands,
-) -> Nest:
-    """The nest of a convolution over symbols."""
-    planes = SizedPlanes(conv, conv.planes.row_phases, conv.planes.column_phases)
-    flat = conv.pointwise and around.flat
-    kind = SizedRows if config.lanes == SIZED_ROWS else SizedLanes
-    return kind(conv, around, config.tile, lanes, flat, slots, planes, Taps(conv.kernel), operands)
-
-
-def sized_configs(conv: Convolution, core: Core, operands: ConvOperands) -> list[PricedConfig]:
-    """The configs of a convolution over symbols by the estimates for its example."""
-    example, kind = hinted_convolution(conv), SIZED
-    tiles = sized_tiles(example, core, operands.stores)
-    single = conv.channels == conv.filters == 1 and not conv.depth
-    if single and conv.kernel[0] > 1 and conv.planes.regular:
-        rows = row_tiles(example, core, operands.stores)
-        tiles, kind = (rows, SIZED_ROWS) if rows else (tiles, kind)
-    return _named(kind, tiles)
-
-
-def hinted_convolution(conv: Convolution) -> Convolution:
-    """A convolution for the example sizes, for costs."""
-
-    def pair(extents: tuple[int, int]) -> tuple[int, int]:
-        return at_hint(extents[0]), at_hint(extents[1])
-
-    depth = conv.depth
-    if depth is not None:
-        hints = {field.name: at_hint(getattr(depth, field.name)) for field in fields(depth)}
-        depth = replace(depth, **hints)
-    return replace(
-        conv,
-        batch=at_hint(conv.batch),
-        image=pair(conv.image),
-        pads=pair(conv.pads),
-        output=pair(conv.output),
-        depth=depth,
-    )
 
 
 def worth_measuring(kinds: Iterable[Sequence[tuple[Any, float]]]) -> list[tuple[Any, float]]:

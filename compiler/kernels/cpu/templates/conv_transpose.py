@@ -191,7 +191,7 @@ def phase_nests(transposed: Transposed, around: FusionContext, core: Core) -> li
 
 def launches(nests: Sequence[ImageLanes], weights: Var) -> Stmt:
     """All launches: fill the planes once, then one for each phase."""
-    source, fill = nests[0].fill(max(nest.reach for nest in nests))
+    source, fill = nests[0].fill(max(nest.beyond for nest in nests))
     return sequence([*fill, *[nest.convolve(weights, source) for nest in nests]])
 
 

@@ -33,5 +33,4 @@ class Generic(Template[int, bool, CpuTarget]):
         return problem / BYTES_PER_NANOSECOND
 
     def emit(self, group: Group, problem: int, config: bool, target: CpuTarget) -> KernelSource:
-        """The kernel of a group."""
         return schedule_cpu(group, target, attach=config)

@@ -15,12 +15,13 @@ from compiler.kernels.cpu.templates.anchors import (
     widening,
 )
 from compiler.kernels.cpu.templates.matmul_nest import MatmulNest
-from compiler.kernels.cpu.templates.sized_matmul import SizedMatmulNest
 from compiler.kernels.cpu.tiling import (
     BLOCK_SLOTS,
     PricedTile,
     Tile,
     matmul_tiles,
+    near,
+    sampled,
     shareable_tiles,
     streamed_slots,
 )
@@ -73,7 +74,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         slots = {MatmulConfig(t.rows, t.vectors): slots for t, slots in tiles[:MOST_TILES]}
 
         def loops(config: MatmulConfig) -> Loops:
-            nest = (SizedMatmulNest if group.symbols else MatmulNest)(
+            nest = MatmulNest(
                 problem=problem,
                 around=around,
                 tile=Tile(config.rows, config.vectors),
@@ -106,22 +107,11 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
 
 
 def _tiles(problem: Matmul, core: Core, packed: bool) -> list[PricedTile]:
-    """The tiles of a matmul with their slots a batch, the fastest first.
-
-    For rows over a symbol they are the fastest for several numbers of rows about the example's,
-    not those that happen to divide it.
-    """
+    """The tiles of a matmul with their slots a batch, the fastest first."""
     example = problem.example
     sizes = example.columns, example.depth, core, packed
     tiles = matmul_tiles(example.rows, *sizes)
     if is_number(problem.rows):
         return tiles
-    share = dict[tuple[int, int], float]()
-    for i in range(ROW_SAMPLES):
-        own = matmul_tiles(example.rows // 2 + 1 + i * example.rows // 4 + i, *sizes)
-        for tile, slots in own:
-            key = tile.rows, tile.vectors
-            share[key] = share.get(key, 0) + slots / own[0][1]
-    least = min(slots for _, slots in tiles) / ROW_SAMPLES
-    known = [(t, share[t.rows, t.vectors]) for t, _ in tiles if (t.rows, t.vectors) in share]
-    return sorted(((t, own * least) for t, own in known), key=lambda priced: priced[1])
+    samples = (matmul_tiles(near(example.rows, i), *sizes) for i in range(ROW_SAMPLES))
+    return sampled(tiles, samples)

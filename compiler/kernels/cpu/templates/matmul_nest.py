@@ -16,7 +16,7 @@ read as it is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -32,8 +32,7 @@ from compiler.kernels.cpu.tiling import (
     Tile,
     split_blocks,
 )
-from compiler.kernels.ops.common import multiply
-from compiler.kernels.sizes import at_hint, is_long, is_number, is_pinned, tensor_extents
+from compiler.kernels.sizes import at_hint, expression, is_long, is_number, is_pinned
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -48,7 +47,7 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.matmul import Matmul
+from compiler.kernels.tir.matmul import Matmul, finished
 from compiler.kernels.tir.runs import IndexRun, block_runs
 from compiler.target.caches import TYPICAL_CACHE
 from compiler.tensors.row_major import flatten_index, unflatten_index
@@ -79,6 +78,11 @@ class MatmulNest:
     cache: int = TYPICAL_CACHE
     narrow: bool = False
     arithmetic: Arithmetic = FLOAT32
+    tile_sums: Var = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sums = buffer("sums", self.tile.rows * self.width * 2, self.arithmetic.dtype)
+        object.__setattr__(self, "tile_sums", sums)
 
     @property
     def width(self) -> int:
@@ -134,12 +138,15 @@ class MatmulNest:
 
     @property
     def paneled(self) -> bool:
-        """Whether the kernel writes a B that is not packed into panels.
+        """Whether the kernel writes a B that is not packed into panels, as it does for columns of
+        any number.
 
         A long panel whose lines are far apart is read slowly by each tile of rows: the next line is
         not fetched ahead, and each is in another page.
         """
         problem = self.problem
+        if not is_number(problem.columns):
+            return True
         if self.packed or self.narrow or not all(map(is_number, (*problem.left, *problem.right))):
             return False
         long = problem.depth >= COPIED_DEPTH and self.panels > 1
@@ -161,8 +168,7 @@ class MatmulNest:
     def _fill_panel(self, target: Var, shape: tuple[int, ...], unit: Any) -> Stmt:
         """Write a panel of B, with zeros after the last column, which vectors read."""
         panel, depth, width = unit % self.panels, self.problem.depth, self.width
-        lead = row_index(unit // self.panels, shape[:-2])
-        whole, rest = divmod(self.problem.columns, width)
+        lead, columns = row_index(unit // self.panels, shape[:-2]), self.problem.columns
 
         def element(k: Any, x: Any) -> Stmt:
             column = panel * width + x
@@ -172,17 +178,24 @@ class MatmulNest:
 
         def zero(k: Any, x: Any) -> Stmt:
             none = tirx.const(0, "float32")
-            return tirx.BufferStore(target, none, [(unit * depth + k) * width + rest + x])
+            return tirx.BufferStore(target, none, [(unit * depth + k) * width + x])
 
         def line(k: Any) -> Stmt:
             full = vector_loop(width, self.lanes, lambda x: element(k, x))
-            if not rest:
+            if columns % width == 0:
                 return full
+            rest = columns % width
             part = vector_loop(rest, self.lanes, lambda x: element(k, x))
-            zeros = vector_loop(width - rest, self.lanes, lambda x: zero(k, x))
-            return tirx.IfThenElse(panel < whole, full, sequence([part, zeros]))
+            zeros = vector_loop(width - rest, self.lanes, lambda x: zero(k, rest + x))
+            return tirx.IfThenElse(panel < columns // width, full, sequence([part, zeros]))
 
-        return loop_over("k", depth, line)
+        def sized_line(k: Any) -> Stmt:
+            cleared = vector_loop(width, self.lanes, lambda x: zero(k, x))
+            first = tirx.IfThenElse(panel < columns // width, tirx.Evaluate(0), cleared)
+            count = tirx.min(tirx.const(width, "int32"), columns - panel * width)
+            return sequence([first, loop_over("column", count, lambda x: element(k, x))])
+
+        return loop_over("k", depth, line if is_number(columns) else sized_line)
 
     def _multiply(self, left: Var, right: Var) -> Stmt:
         problem = self.problem
@@ -199,27 +212,33 @@ class MatmulNest:
             def one(batch: Any) -> Stmt:
                 return runs[1].loop("panel", lambda number: panel(batch, number))
 
-            return sequence([*self._shared(), runs[0].loop("batch", one)])
+            mark = {"disable_lower_builtin": tirx.const(True, "bool")}
+            shared = [tirx.AllocBuffer(self.tile_sums, mark)] if self.around.symbols else []
+            return sequence([*shared, runs[0].loop("batch", one)])
 
         return block_runs(blocks, extents, body)
 
-    def _shared(self) -> list[Stmt]:
-        """The statements before all tiles of a block."""
-        return []
-
     def _rows(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any) -> Stmt:
-        """A tile, or the shorter one after the last whole tile."""
-        rows, rest = self.tile.rows, self.problem.rows % self.tile.rows
+        """A tile, or the shorter one after the last whole tile: one of each number of rows where
+        symbols decide it."""
+        rows, total = self.tile.rows, self.problem.rows
         whole = self._columns(left, right, batch, panel, tile, rows)
-        if not rest:
-            return whole
-        tail = self._columns(left, right, batch, panel, tile, rest)
-        if self.problem.rows < rows:
-            return tail
-        return tirx.IfThenElse(tile < self.problem.rows // rows, whole, tail)
+        if is_number(total):
+            if total % rows == 0:
+                return whole
+            tail = self._columns(left, right, batch, panel, tile, total % rows)
+            return tail if total < rows else tirx.IfThenElse(tile < total // rows, whole, tail)
+        tails: Any = None
+        for rest in range(rows - 1, 0, -1):
+            tail = self._columns(left, right, batch, panel, tile, rest)
+            tails = tirx.IfThenElse(tirx.EQ(expression(total % rows), rest), tail, tails)
+        return tirx.IfThenElse(tile < total // rows, whole, tails)
 
     def _columns(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int) -> Stmt:
-        """A panel, or the narrower one after the last whole panel."""
+        """A panel, or the narrower one after the last whole panel. Over symbols, panels have zeros
+        after the last column, which are not stored."""
+        if self.around.symbols and (self.packed or self.paneled):
+            return self._tile(left, right, batch, panel, tile, rows, self.width)
         rest = self.problem.columns % self.width
         whole = self._tile(left, right, batch, panel, tile, rows, self.width)
         if not rest:
@@ -279,24 +298,49 @@ class MatmulNest:
 
     def _batch_index(self, batch: Any) -> list[Any]:
         """The index of a matrix of the result."""
-        return unflatten_index(batch, self.problem.batch)
+        index = row_index if self.around.symbols else unflatten_index
+        return index(batch, self.problem.batch)
+
+    def _is_rest(self, rows: int) -> bool:
+        """Whether tiles of so many rows are what symbols leave of them."""
+        return not is_number(self.problem.rows) and rows < self.tile.rows
 
     def _first_row(self, tile: Any, rows: int) -> Any:
-        """The first row of a tile of so many."""
-        return tile * self.tile.rows
+        """The first row of a tile of so many: what is left of them is counted from the end, so
+        that it is seen to be inside."""
+        return self.problem.rows - rows if self._is_rest(rows) else tile * self.tile.rows
 
     def _scratch(self, elements: int) -> tuple[Var, list[Stmt]]:
         """A buffer for a tile's sums, and the statement that allocates it."""
+        if self.around.symbols:
+            return self.tile_sums, []
         sums, allocate = scratch("sums", elements, self.arithmetic.dtype)
         return sums, [allocate]
 
     def _each_row(self, first: Any, rows: int, body: Callable[[Any, Any], Stmt]) -> Stmt:
-        """A loop over the rows of a tile, with their numbers in the tile and in the matrix."""
-        return loop_over("row", rows, lambda i: body(i, first + i))
+        """A loop over the rows of a tile, with their numbers in the tile and in the matrix.
+
+        What divides the number of a row that is counted from the end has a variable to divide.
+        """
+        if not self._is_rest(rows):
+            return loop_over("row", rows, lambda i: body(i, first + i))
+        start = expression(first)
+        return IndexRun(start, rows, True).loop("row", lambda row: body(row - start, row))
 
     def _stored(self, columns: int, panel: Any, one: Body) -> Stmt:
         """The loop over the columns of a row that are stored."""
-        return vector_loop(columns, self.lanes, one)
+        total, width = self.problem.columns, self.width
+        zeros = self.around.symbols and (self.paneled or (self.packed and total % width > 0))
+        if not zeros:
+            return vector_loop(columns, self.lanes, one)
+        whole = vector_loop(width, self.lanes, one)
+        if self.paneled:
+            start = panel * width
+            run = IndexRun(start, expression(total) - start, True)
+            rest = run.loop("column", lambda column: one(column - start))
+        else:
+            rest = vector_loop(total % width, self.lanes, one)
+        return tirx.IfThenElse(panel < total // width, whole, rest)
 
     def _ahead(self, right: Var, panel: Any, tile: Any, k: Any) -> list[Stmt]:
         """Prefetch a share of the next panel, which the tiles of rows read after this one.
@@ -369,23 +413,7 @@ class MatmulNest:
         lead = around.shape[: len(around.shape) - (len(problem.right) > 1)]
         at = row_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
         at = [*at, column] if len(problem.right) > 1 else at
-        alpha, beta = problem.factors
-        value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
-        addend = self._addend(at)
-        if addend is not None:
-            value = value + (addend if beta == 1 else multiply(addend, tirx.const(beta, "float32")))
-        return around.store(value, at)
-
-    def _addend(self, at: list[Any]) -> Any:
-        """Gemm's operand C, which broadcasts to the result."""
-        operands = self.around.operands
-        if not self.problem.adds or len(operands) < 3 or operands[2] is None:
-            return None
-        shape = tensor_extents(operands[2])
-        own, result = at[len(at) - len(shape) :], self.around.shape[len(at) - len(shape) :]
-        ones = map(is_pinned, shape, result)
-        pinned = [0 if one else i for i, one in zip(own, ones, strict=True)]
-        return self.around.operand(2, pinned)
+        return around.store(finished(around, problem, value, at), at)
 
 
 def row_index(row: Any, lead: tuple[int, ...]) -> list[Any]:

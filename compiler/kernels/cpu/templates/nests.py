@@ -18,18 +18,19 @@ from compiler.kernels.cpu.planes import clear, fill_channel, fill_planes
 from compiler.kernels.cpu.templates.places import ChannelRun, Column, Place, Summand, Taps
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.long_sums import LONG_SUM, run_of
+from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
     Places,
     RegisterTile,
-    block_loops,
     buffer,
     loop_over,
     run_length,
     scratch,
     sequence,
 )
+from compiler.kernels.tir.runs import IndexRun, block_count, block_runs
 from compiler.target.caches import TYPICAL_CACHE, TYPICAL_FIRST_CACHE
 
 LOCAL_UNITS = 16
@@ -76,9 +77,15 @@ class Nest(ABC):
         """Chunks of output positions in an image."""
 
     @property
-    @abstractmethod
     def reach(self) -> int:
-        """Elements of a channel's planes that the chunks read, as if the last had no end."""
+        """Elements of a channel's planes that the chunks read, as if the last had no end; 0 where
+        they read no more than there are."""
+        return 0
+
+    @property
+    def beyond(self) -> int:
+        """Elements after the last plane that are read."""
+        return max(0, self.reach - self.stride)
 
     @property
     def passes(self) -> int:
@@ -123,8 +130,8 @@ class Nest(ABC):
     @property
     def local(self) -> bool:
         """Whether every block fills the planes of its groups, one group after another."""
-        room = self.unit_elements * 4 <= LOCAL_PLANES_BYTES and not self.conv.depth
-        return not self.direct and self.units >= LOCAL_UNITS and room
+        room = at_hint(self.unit_elements) * 4 <= LOCAL_PLANES_BYTES and not self.conv.depth
+        return not self.direct and at_hint(self.units) >= LOCAL_UNITS and room
 
     def launches(self, weights: Var) -> Stmt:
         """All launches: fill the planes unless they are the input, then convolve."""
@@ -134,16 +141,15 @@ class Nest(ABC):
             return self.convolve(weights, self.around.reads[number])
         if self.local:
             return self._convolve_locally(weights)
-        source, fill = self.fill(self.reach)
+        source, fill = self.fill(self.beyond)
         return sequence([*fill, self.convolve(weights, source)])
 
-    def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
-        """A workspace for the planes, `reach` elements for the last channel, and its launch."""
+    def fill(self, beyond: int) -> tuple[Var, list[Stmt]]:
+        """A workspace for the planes and what is read `beyond` the last one, and its launch."""
         conv = self.planes.conv
         elements = conv.batch * conv.groups * self.unit_elements
-        beyond = max(0, reach - self.stride)
         workspace = buffer("planes", elements + beyond, self.operands.dtype)
-        fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes, beyond)
+        fill = fill_planes(self.planes, self.operands, workspace, self.stride, self.lanes, beyond)
         return workspace, [tirx.AllocBuffer(workspace), fill]
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
@@ -152,19 +158,18 @@ class Nest(ABC):
         order = [0, 2, 1] if self.tiles_first else [0, 1, 2]
         extents = [extents[axis] for axis in order]
         allocated, sums = self._partial_sums()
-        blocks = split_blocks(self.slots * self.units, *extents)
+        blocks = split_blocks(self.slots * at_hint(self.units), *map(at_hint, extents))
 
-        def body(outer: list[Any], runs: list[Any]) -> Stmt:
-            firsts, lengths = ([values[axis] for axis in order] for values in (outer, runs))
+        def body(runs: list[IndexRun], _: Any) -> Stmt:
+            chunks, tiles = (runs[order[axis]] for axis in (1, 2))
 
-            def unit(i: Any) -> Stmt:
-                number = firsts[0] + i
+            def unit(number: Any) -> Stmt:
                 planes = self._input_unit(number) * self.unit_elements
-                return self._unit(number, planes, firsts, lengths, weights, source, sums)
+                return self._unit(number, planes, chunks, tiles, weights, source, sums)
 
-            return loop_over("unit", lengths[0], unit)
+            return runs[0].loop("unit", unit)
 
-        return sequence([*allocated, block_loops(blocks, extents, body)])
+        return sequence([*allocated, block_runs(blocks, extents, body)])
 
     def _partial_sums(self) -> tuple[list[Stmt], Var | None]:
         """The workspace of the sums that passes add to, if there are several."""
@@ -185,30 +190,25 @@ class Nest(ABC):
 
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch that fills planes and convolves them while they are in the cache."""
-        blocks = split_blocks(self.slots * self.units, self.units)
-        beyond = max(0, self.reach - self.stride)
-        own = ceil_div(self.unit_elements + beyond, LINE) * LINE
-        workspace = buffer("planes", blocks[0] * own, self.operands.dtype)
-        run = ceil_div(self.units, blocks[0])
+        blocks = split_blocks(self.slots * at_hint(self.units), at_hint(self.units))
+        own = ceil_div(self.unit_elements + self.beyond, LINE) * LINE
+        count = block_count(blocks, (self.units,))
+        workspace = buffer("planes", count * own, self.operands.dtype)
+        chunks, tiles = IndexRun.whole(self.chunks), IndexRun.whole(self.tiles)
 
-        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            base = firsts[0] // run * own
+        def body(runs: list[IndexRun], number: Any) -> Stmt:
+            base = number * own
 
-            def unit(i: Any) -> Stmt:
-                number = firsts[0] + i
-                extents = [number, 0, 0], [1, self.chunks, self.tiles]
-                return sequence(
-                    [
-                        self._fill_unit(number, base, workspace),
-                        self._unit(number, base, *extents, weights, workspace),
-                    ]
-                )
+            def unit(index: Any) -> Stmt:
+                filled = self._fill_unit(index, base, workspace)
+                parts = self._unit(index, base, chunks, tiles, weights, workspace)
+                return sequence([filled, parts])
 
             after = base + self.unit_elements
-            cleared = clear(self.operands, workspace, after, beyond, self.lanes)
-            return sequence([*cleared, loop_over("unit", lengths[0], unit)])
+            cleared = clear(self.operands, workspace, after, self.beyond, self.lanes)
+            return sequence([*cleared, runs[0].loop("unit", unit)])
 
-        return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, (self.units,), body)])
+        return sequence([tirx.AllocBuffer(workspace), block_runs(blocks, (self.units,), body)])
 
     def _fill_unit(self, number: Any, base: Any, workspace: Var) -> Stmt:
         image, group = self._split(number)
@@ -216,7 +216,7 @@ class Nest(ABC):
         def channel(c: Any) -> Stmt:
             lead = [image, group * self.conv.channels + c]
             start = base + c * self.stride
-            return fill_channel(self.conv, self.operands, workspace, lead, start, self.lanes)
+            return fill_channel(self.planes, self.operands, workspace, lead, start, self.lanes)
 
         return loop_over("plane", self.conv.channels, channel)
 
@@ -235,8 +235,8 @@ class Nest(ABC):
         self,
         number: Any,
         planes: Any,
-        firsts: list[Any],
-        lengths: list[Any],
+        chunks: IndexRun,
+        tiles: IndexRun,
         weights: Var,
         source: Var,
         sums: Var | None = None,
@@ -246,26 +246,19 @@ class Nest(ABC):
 
         def compute(chunk: Any, tile: Any, part: ChannelRun | None) -> Stmt:
             place = Place(
-                image=image,
-                group=group,
-                chunk=firsts[1] + chunk,
-                tile=firsts[2] + tile,
-                planes=planes,
-                part=part,
+                image=image, group=group, chunk=chunk, tile=tile, planes=planes, part=part
             )
             return self.compute(place, weights, source)
 
-        def chunks(tile: Any, part: ChannelRun | None) -> Stmt:
-            return loop_over("chunk", lengths[1], lambda c: compute(c, tile, part))
+        def all_chunks(tile: Any, part: ChannelRun | None) -> Stmt:
+            return chunks.loop("chunk", lambda chunk: compute(chunk, tile, part))
 
-        def tiles(chunk: Any, part: ChannelRun | None) -> Stmt:
-            return loop_over("tile", lengths[2], lambda t: compute(chunk, t, part))
+        def all_tiles(chunk: Any, part: ChannelRun | None) -> Stmt:
+            return tiles.loop("tile", lambda tile: compute(chunk, tile, part))
 
         if not self.tiles_first:
-            return loop_over(
-                "chunk", lengths[1], lambda c: self._in_passes(sums, partial(tiles, c))
-            )
-        return loop_over("tile", lengths[2], lambda t: self._in_passes(sums, partial(chunks, t)))
+            return chunks.loop("chunk", lambda c: self._in_passes(sums, partial(all_tiles, c)))
+        return tiles.loop("tile", lambda t: self._in_passes(sums, partial(all_chunks, t)))
 
     def _in_passes(self, sums: Var | None, body: Callable[[ChannelRun | None], Stmt]) -> Stmt:
         """A loop over the passes, each with its share of the input channels."""

@@ -21,7 +21,8 @@ from compiler.kernels.cpu.planes import BLOCK_ELEMENTS, fill_planes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.places import ChannelRun, Place, Summand
 from compiler.kernels.cpu.tiling import split_blocks
-from compiler.kernels.tir.loops import block_loops, buffer, loop_over, sequence, vector_loop
+from compiler.kernels.tir.loops import buffer, loop_over, sequence, vector_loop
+from compiler.kernels.tir.runs import IndexRun, block_runs
 
 LOCAL_CHUNKS = 16
 """From this many chunks on, blocks divide the chunks and fill their panels themselves."""
@@ -68,7 +69,7 @@ class PanelLanes(ImageLanes):
     def advances(self) -> bool:
         return self.local and self.far and self.operands.image_number is not None
 
-    def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
+    def fill(self, beyond: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the panels, and the launches that fill it.
 
         Of an image with strides or padding there are planes first.
@@ -78,26 +79,22 @@ class PanelLanes(ImageLanes):
         blocks = (ceil_div(count, min(count, max(1, BLOCK_ELEMENTS // panel))),)
         before, element = self._source()
 
-        def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            def one(i: Any) -> Stmt:
-                number = firsts[0] + i
-                return self._fill_panel(number, element, workspace, number * panel)
+        def one(number: Any) -> Stmt:
+            return self._fill_panel(number, element, workspace, number * panel)
 
-            return loop_over("panel", lengths[0], one)
-
-        launch = block_loops(blocks, (count,), run)
+        launch = block_runs(blocks, (count,), lambda runs, _: runs[0].loop("panel", one))
         return workspace, [*before, tirx.AllocBuffer(workspace), launch]
 
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch whose blocks fill one panel after another, each for all tiles of channels."""
-        extents, blocks, runs = (self.units, self.chunks), self.blocks[:2], self._runs[:2]
+        extents, blocks = (self.units, self.chunks), self.blocks[:2]
         allocated, sums = self._partial_sums()
         panel = ceil_div(self.conv.channels * self.stride, LINE) * LINE
         workspace = buffer("panels", prod(blocks) * panel, self.operands.dtype)
         _, element = self._source()
 
-        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            base = (firsts[0] // runs[0] * blocks[1] + firsts[1] // runs[1]) * panel
+        def body(runs: list[IndexRun], block: Any) -> Stmt:
+            base = block * panel
 
             def chunk(unit: Any, number: Any) -> Stmt:
                 image, group = self._split(unit)
@@ -107,12 +104,9 @@ class PanelLanes(ImageLanes):
                 tiles = partial(self._tiles, place, weights, workspace)
                 return sequence([fill, self._in_passes(sums, tiles)])
 
-            def unit(i: Any) -> Stmt:
-                return loop_over("chunk", lengths[1], lambda c: chunk(firsts[0] + i, firsts[1] + c))
+            return runs[0].loop("unit", lambda unit: runs[1].loop("chunk", partial(chunk, unit)))
 
-            return loop_over("unit", lengths[0], unit)
-
-        launch = block_loops(blocks, extents, body)
+        launch = block_runs(blocks, extents, body)
         return sequence([tirx.AllocBuffer(workspace), *allocated, launch])
 
     def _tiles(self, place: Place, weights: Var, source: Var, part: ChannelRun | None) -> Stmt:
@@ -136,7 +130,7 @@ class PanelLanes(ImageLanes):
             return [], element
         plane = conv.planes.plane
         planes = buffer("planes", self.units * conv.channels * plane, self.operands.dtype)
-        fill = fill_planes(conv, self.operands, planes, plane, self.lanes)
+        fill = fill_planes(conv.planes, self.operands, planes, plane, self.lanes)
         return [tirx.AllocBuffer(planes), fill], lambda channel, position: tirx.BufferLoad(
             planes, [channel * plane + position]
         )

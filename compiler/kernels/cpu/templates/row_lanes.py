@@ -6,8 +6,8 @@ Columns of the kernel stay a loop, as LLVM would otherwise load the weights of a
 the loop over chunks and have no registers left.
 """
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 from tvm import tirx
@@ -17,7 +17,9 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.places import Column, Place, Summand
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
 from compiler.kernels.ops.opaque import ROLLED
+from compiler.kernels.sizes import expression
 from compiler.kernels.tir.loops import (
     RegisterTile,
     loop_over,
@@ -36,88 +38,130 @@ class RowLanes(Nest):
         return 1
 
     @property
-    def _part(self) -> int:
+    def part(self) -> int:
         """Columns of the result in a tile."""
         return self.tile.vectors * self.lanes
 
     @property
-    def _parts(self) -> int:
-        return ceil_div(self.conv.output[1], self._part)
+    def parts(self) -> int:
+        """Chunks of a row."""
+        return ceil_div(self.conv.output[1], self.part)
 
     @property
     def chunks(self) -> int:
-        return ceil_div(self.conv.output[0], self.tile.rows) * self._parts
+        return ceil_div(self.conv.output[0], self.tile.rows) * self.parts
 
     @property
     def reach(self) -> int:
         rows = ceil_div(self.conv.output[0], self.tile.rows) * self.tile.rows
-        return (rows - 1) * self.planes.pitch + self._parts * self._part + self.last_shift
+        return (rows - 1) * self.planes.pitch + self.parts * self.part + self.last_shift
 
     @cached_property
-    def _reads(self) -> Mapping[int, Mapping[int, int]]:
-        """The rows of the tile that a position below the tile's first is for, and their taps."""
-        taps: dict[int, dict[int, int]] = {}
+    def _reads(self) -> Mapping[tuple[int, int], Mapping[int, int]]:
+        """The rows of the tile that a row of a phase of the planes is for, and their taps."""
+        taps: dict[tuple[int, int], dict[int, int]] = {}
+        down, stride = self.conv.dilations[0], self.conv.strides[0]
         for tap in range(self.conv.kernel[0]):
+            phase = self.planes.row_phases.index(tap * down % stride)
             for row in range(self.tile.rows):
-                place = self._shift(tap, Column(0)) + row * self.planes.pitch
-                taps.setdefault(place, {})[row] = tap
+                taps.setdefault((phase, tap * down // stride + row), {})[row] = tap
         return taps
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
-        sums, allocate = scratch("sums", self.tile.rows * self._part, self.operands.dtype)
-        tile = self._new_tile(self.tile.rows, self.tile.vectors)
-        columns = self.conv.kernel[1]
-        summed = loop_over(
-            ROLLED,
-            columns,
-            lambda j: self._column(place, tile, weights, source, Column(0, j)),
-        )
-        kept = tile.store(sums, lambda i, j: i * self._part + j * self.lanes)
-        stored = self._epilogue(place, weights, sums)
-        return sequence([allocate, *tile.start(), summed, kept, stored])
+        sums, allocate = scratch("sums", self.tile.rows * self.part, self.operands.dtype)
+        summed = self._all_summed(place, weights, source, sums)
+        return sequence([allocate, summed, self._stored(place, weights, sums)])
+
+    def _all_summed(self, place: Place, weights: Var, source: Var, sums: Var) -> Stmt:
+        return self._summed(place, weights, source, sums, self.tile.vectors)
+
+    def _summed(self, place: Place, weights: Var, source: Var, sums: Var, vectors: int) -> Stmt:
+        """The sums of the first vectors of a chunk."""
+        tile = self._new_tile(self.tile.rows, vectors)
+
+        def column(j: Any) -> Stmt:
+            return self._column(place, tile, weights, source, Column(0, j))
+
+        kept = tile.store(sums, lambda i, j: i * self.part + j * self.lanes)
+        return sequence([*tile.start(), loop_over(ROLLED, self.conv.kernel[1], column), kept])
 
     def _column(
         self, place: Place, tile: RegisterTile, weights: Var, source: Var, column: Column
     ) -> Stmt:
         """Multiply and add what one column of the kernel reads."""
-        chunk, summand = place.chunk, Summand(0)
-        first = chunk // self._parts * (self.tile.rows * self.planes.pitch)
-        first = first + chunk % self._parts * self._part
-        start = self.channel_start(place, summand) + first
-        right = self._shift(0, column) - self._shift(0, Column(0))
+        planes, summand = self.planes, Summand(0)
+        first = place.chunk // self.parts * (self.tile.rows * planes.pitch)
+        first = first + place.chunk % self.parts * self.part
+        start = self.channel_start(place, summand) + first + self._shift(0, column)
 
-        def step(position: int, taps: Mapping[int, int]) -> Stmt:
+        def step(phase: int, row: int, taps: Mapping[int, int]) -> Stmt:
+            below = phase * len(planes.column_phases) * planes.plane + row * planes.pitch
             return tile.step(
                 lambda i: self.operands.weight(
                     weights, self._weight(place, summand, taps[i], column)
                 ),
-                lambda j: vector_at(source, start + position + right + j * self.lanes, self.lanes),
+                lambda j: vector_at(source, start + below + j * self.lanes, self.lanes),
                 rows=list(taps),
             )
 
-        return sequence([step(position, taps) for position, taps in self._reads.items()])
+        return sequence([step(*read, taps) for read, taps in self._reads.items()])
 
-    def _epilogue(self, place: Place, weights: Var, sums: Var) -> Stmt:
-        (height, width), rows, parts = self.conv.output, self.tile.rows, self._parts
-
-        def line(y: Any, number: Any, bias: Any, extent: int) -> Stmt:
-            def one(x: Any) -> Stmt:
-                value = tirx.BufferLoad(sums, [y * self._part + x])
-                value = value if bias is None else value + bias
-                column = place.chunk % parts * self._part + x
-                return self._store(place, number, place.chunk // parts * rows + y, column, value)
-
-            return vector_loop(extent, self.lanes, one)
+    def _stored(self, place: Place, weights: Var, sums: Var) -> Stmt:
+        first = place.chunk % self.parts * self.part
+        top = place.chunk // self.parts * self.tile.rows
 
         def channel(_: Any, number: Any, bias: Any) -> Stmt:
-            def row(y: Any) -> Stmt:
-                stored = line(y, number, bias, width - (parts - 1) * self._part)
-                if parts > 1:
-                    whole = line(y, number, bias, self._part)
-                    stored = tirx.IfThenElse(place.chunk % parts < parts - 1, whole, stored)
-                guard = place.chunk // parts * rows + y < height
-                return tirx.IfThenElse(guard, stored, None) if height % rows else stored
+            def line(y: Any, extent: Any) -> Stmt:
+                def one(x: Any) -> Stmt:
+                    value = tirx.BufferLoad(sums, [y * self.part + x])
+                    value = value if bias is None else value + bias
+                    return self._store(place, number, top + y, first + x, value)
 
-            return loop_over("row", rows, row)
+                return vector_loop(extent, self.lanes, one)
+
+            return self._rows(place, line)
 
         return self._for_channels(place, weights, channel)
+
+    def _rows(self, place: Place, line: Callable[[Any, Any], Stmt]) -> Stmt:
+        """The rows of a tile that the result has, each by as many elements as it has of a part."""
+        (height, width), rows, parts = self.conv.output, self.tile.rows, self.parts
+
+        def row(y: Any) -> Stmt:
+            stored = line(y, width - (parts - 1) * self.part)
+            if parts > 1:
+                whole = line(y, self.part)
+                stored = tirx.IfThenElse(place.chunk % parts < parts - 1, whole, stored)
+            guard = place.chunk // parts * rows + y < height
+            return tirx.IfThenElse(guard, stored, None) if height % rows else stored
+
+        return loop_over("row", rows, row)
+
+
+class SizedRows(RowLanes, SizedLanes):
+    """Rows of a result whose sizes a run decides."""
+
+    @property
+    def beyond(self) -> int:
+        return self.tile.rows * self.planes.pitch + self.part
+
+    @cached_property
+    def _reads(self) -> Mapping[tuple[int, int], Mapping[int, int]]:
+        return dict(sorted(super()._reads.items()))
+
+    def _all_summed(self, place: Place, weights: Var, source: Var, sums: Var) -> Stmt:
+        first = place.chunk % self.parts * self.part
+        summed = partial(self._summed, place, weights, source, sums)
+        return self.by_vectors(first, self.conv.output[1], summed)
+
+    def _rows(self, place: Place, line: Callable[[Any, Any], Stmt]) -> Stmt:
+        height, width = map(expression, self.conv.output)
+        first = place.chunk % self.parts * self.part
+        top = place.chunk // self.parts * self.tile.rows
+
+        def row(y: Any) -> Stmt:
+            rest = line(y, tirx.min(width - first, tirx.const(self.part, "int32")))
+            return tirx.IfThenElse(first + self.part <= width, line(y, self.part), rest)
+
+        rows = tirx.min(height - top, tirx.const(self.tile.rows, "int32"))
+        return loop_over("row", rows, row)

@@ -15,31 +15,24 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import LINE
-from compiler.kernels.cpu.planes import BLOCK_ELEMENTS
-from compiler.kernels.cpu.templates.nests import LOCAL_PLANES_BYTES, LOCAL_UNITS, Nest
+from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.places import Column, Place, Summand
-from compiler.kernels.cpu.templates.sized_planes import SizedPlanes, fill_sized_channel
-from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.ops.opaque import ROLLED
-from compiler.kernels.sizes import at_hint, expression
+from compiler.kernels.sizes import expression
 from compiler.kernels.tir.loops import (
     Places,
     RegisterTile,
-    buffer,
     loop_over,
     scratch,
     sequence,
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.runs import IndexRun, block_count, block_runs
+from compiler.kernels.tir.runs import IndexRun
 
 
 class SizedLanes(Nest):
     """Lanes along positions of planes whose sizes are extents."""
-
-    planes: SizedPlanes
 
     @property
     def width(self) -> int:
@@ -60,10 +53,6 @@ class SizedLanes(Nest):
         return ceil_div(self.positions, self.chunk_positions)
 
     @property
-    def reach(self) -> int:
-        return self.stride + self.beyond
-
-    @property
     def beyond(self) -> int:
         """Elements after the last plane that the vectors of a chunk reach."""
         return self.chunk_positions
@@ -72,108 +61,21 @@ class SizedLanes(Nest):
     def direct(self) -> bool:
         return False
 
-    @property
-    def local(self) -> bool:
-        few = at_hint(self.unit_elements) * 4 <= LOCAL_PLANES_BYTES
-        return at_hint(self.units) >= LOCAL_UNITS and few and not self.conv.depth
-
-    def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
-        """A workspace for the planes, with a chunk beyond the last one, and its launch."""
-        conv, stride = self.conv, self.stride
-        channels, slices = conv.groups * conv.channels, conv.slices
-        total = conv.batch * channels * slices
-        workspace = buffer("planes", total * stride + self.beyond, self.operands.dtype)
-        run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
-
-        def channel(index: Any) -> Stmt:
-            number, own = (index // slices, [index % slices]) if conv.depth else (index, [])
-            lead = [number // channels, number % channels, *own]
-            return self._fill_channel(workspace, lead, index * stride)
-
-        def run(runs: list[IndexRun], number: Any) -> Stmt:
-            filled = runs[0].loop("plane", channel)
-            cleared = self._clear(workspace, total * stride)
-            first = tirx.EQ(expression(runs[0].first), 0)
-            return sequence([filled, tirx.IfThenElse(first, cleared, None)])
-
-        blocks = (ceil_div(at_hint(total), run_planes),)
-        return workspace, [tirx.AllocBuffer(workspace), block_runs(blocks, (total,), run)]
-
-    def _clear(self, workspace: Var, start: Any) -> Stmt:
-        """Write padding after the last plane: vectors of the last chunk reach beyond it."""
-
-        def one(x: Any) -> Stmt:
-            return tirx.BufferStore(workspace, self.operands.padding, [start + x])
-
-        return vector_loop(self.beyond, self.lanes, one)
-
-    def _fill_channel(self, workspace: Var, lead: list[Any], base: Any) -> Stmt:
-        return fill_sized_channel(self.planes, self.operands, workspace, lead, base, self.lanes)
-
-    def convolve(self, weights: Var, source: Var) -> Stmt:
-        """The launch that convolves planes that are there."""
-        extents = (self.units, self.chunks, self.tiles)
-        blocks = split_blocks(self.slots * at_hint(self.units), *map(at_hint, extents))
-
-        def body(runs: list[IndexRun], number: Any) -> Stmt:
-            def unit(own: Any) -> Stmt:
-                planes = self._input_unit(own) * self.unit_elements
-                return self._parts(own, planes, runs[1], runs[2], weights, source)
-
-            return runs[0].loop("unit", unit)
-
-        return block_runs(blocks, extents, body)
-
-    def _convolve_locally(self, weights: Var) -> Stmt:
-        """The launch whose blocks fill the planes of a group and convolve them, one by one."""
-        blocks = split_blocks(self.slots * at_hint(self.units), at_hint(self.units))
-        own = ceil_div(self.unit_elements + self.beyond, LINE) * LINE
-        count = block_count(blocks, (self.units,))
-        workspace = buffer("planes", count * own, self.operands.dtype)
-        chunks = IndexRun(0, expression(self.chunks), True)
-
-        def body(runs: list[IndexRun], number: Any) -> Stmt:
-            base = number * own
-
-            def unit(index: Any) -> Stmt:
-                image, group = self._split(index)
-
-                def channel(c: Any) -> Stmt:
-                    lead = [image, group * self.conv.channels + c]
-                    return self._fill_channel(workspace, lead, base + c * self.stride)
-
-                filled = loop_over("plane", self.conv.channels, channel)
-                tiles = IndexRun(0, self.tiles)
-                parts = self._parts(index, base, chunks, tiles, weights, workspace)
-                return sequence([filled, parts])
-
-            cleared = self._clear(workspace, base + self.unit_elements)
-            return sequence([cleared, runs[0].loop("unit", unit)])
-
-        return sequence([tirx.AllocBuffer(workspace), block_runs(blocks, (self.units,), body)])
-
-    def _parts(
-        self, unit: Any, planes: Any, chunks: IndexRun, tiles: IndexRun, weights: Var, source: Var
-    ) -> Stmt:
-        """The chunks of one group of one image, each for all tiles of output channels."""
-        image, group = self._split(unit)
-
-        def one(chunk: Any, tile: Any) -> Stmt:
-            place = Place(image=image, group=group, chunk=chunk, tile=tile, planes=planes)
-            return self.compute(place, weights, source)
-
-        return chunks.loop("chunk", lambda chunk: tiles.loop("tile", lambda tile: one(chunk, tile)))
-
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         """A chunk, by as many vectors as have results."""
         sums, allocate = scratch("sums", self.width * self.chunk_positions, self.operands.dtype)
         first = place.chunk * self.chunk_positions
-        chosen: Any = None
-        for vectors in range(1, self.tile.vectors + 1):
-            own = self._summed(place, weights, source, sums, vectors)
-            last = first + (vectors - 1) * self.lanes
-            chosen = own if chosen is None else tirx.IfThenElse(last < self.positions, own, chosen)
+        summed = partial(self._summed, place, weights, source, sums)
+        chosen = self.by_vectors(first, self.positions, summed)
         return sequence([allocate, chosen, self._stored(place, weights, sums)])
+
+    def by_vectors(self, first: Any, end: Any, summed: Callable[[int], Stmt]) -> Stmt:
+        """The sums of as many vectors from a position on as begin before an end."""
+        chosen = summed(1)
+        for vectors in range(2, self.tile.vectors + 1):
+            last = first + (vectors - 1) * self.lanes
+            chosen = tirx.IfThenElse(last < expression(end), summed(vectors), chosen)
+        return chosen
 
     def _summed(self, place: Place, weights: Var, source: Var, sums: Var, vectors: int) -> Stmt:
         """The sums of the first vectors of a chunk."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 
-from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import DEVICE
 from compiler.kernels.group import Group
 from compiler.kernels.sizes import is_number
 from compiler.kernels.template import KernelSource

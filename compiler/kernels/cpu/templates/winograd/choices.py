@@ -78,7 +78,7 @@ class WinogradChoices:
         """The best configs with tiles of each size, the least estimate first."""
         if not is_winograd(self.conv):
             return []
-        return [self._of_size(results) for results in POINTS]
+        return [kind for kind in map(self._of_size, POINTS) if kind]
 
     @cached_property
     def _slots(self) -> Mapping[WinogradConfig, float]:
@@ -87,56 +87,24 @@ class WinogradChoices:
     def nest(self, config: WinogradConfig) -> Winograd:
         """The launches of a config."""
         tile = Tile(config.rows, config.vectors, config.steps, config.span)
-        layout = WinogradLayout(self.conv, config.results, tile, self.core.lanes)
+        layout = self._layout(self.conv, config.results, tile)
         return Winograd(self.conv, self.around, self.operands, layout, self._slots[config])
 
     def _of_size(self, results: int) -> list[PricedWinograd]:
         def cost(tile: Tile) -> float:
-            layout = WinogradLayout(self.conv, results, tile, self.core.lanes)
+            layout = self._layout(self.conv.example, results, tile)
             return winograd_slots(layout, self.core, self.cache)
 
-        tiles = ranked(_tiles(self.conv, results, self.core), cost)
+        candidates = _sized_tiles if self.around.symbols else _tiles
+        tiles = ranked(candidates(self.conv, results, self.core), cost)
         return [
             (WinogradConfig(results, t.rows, t.vectors, t.steps, t.span), slots)
             for t, slots in islice(tiles, OF_ONE_SIZE)
         ]
 
-
-@dataclass(frozen=True)
-class SizedWinogradChoices:
-    """The ways to compute a convolution over symbols, whose `example` has numbers."""
-
-    conv: Convolution
-    example: Convolution
-    around: FusionContext
-    core: Core
-    operands: FloatOperands
-    cache: int
-
-    @cached_property
-    def slots(self) -> Mapping[WinogradConfig, float]:
-        """The configs that the example's sizes may have, with the slots of one image."""
-        if not is_winograd(self.conv):
-            return {}
-        least = LEAST_SHARE * max(a * b for a, b in register_tiles(self.core))
-        priced: dict[WinogradConfig, float] = {}
-        for results in POINTS:
-            for rows, vectors in register_tiles(self.core):
-                scratch = results * results * vectors * self.core.lanes * 4
-                if rows * vectors >= least and scratch <= SCRATCH_BYTES:
-                    config = WinogradConfig(results, rows, vectors, 1, 1)
-                    layout = self._layout(self.example, config)
-                    priced[config] = winograd_slots(layout, self.core, self.cache)
-        return priced
-
-    def nest(self, config: WinogradConfig) -> Winograd:
-        """The launches of a config."""
-        layout = self._layout(self.conv, config)
-        return Winograd(self.conv, self.around, self.operands, layout, self.slots[config])
-
-    def _layout(self, conv: Convolution, config: WinogradConfig) -> SizedWinogradLayout:
-        tile = Tile(config.rows, config.vectors)
-        return SizedWinogradLayout(conv, config.results, tile, self.core.lanes)
+    def _layout(self, conv: Convolution, results: int, tile: Tile) -> WinogradLayout:
+        kind = SizedWinogradLayout if self.around.symbols else WinogradLayout
+        return kind(conv, results, tile, self.core.lanes)
 
 
 def is_winograd(conv: Convolution) -> bool:
@@ -161,6 +129,15 @@ def _tiles(conv: Convolution, results: int, core: Core) -> Iterator[Tile]:
                 yield Tile(height, vectors, steps, span)
             elif span == 1 and _has_parts(conv):
                 yield Tile(height, vectors, ceil_div(steps, ceil_div(steps, most)))
+
+
+def _sized_tiles(conv: Convolution, results: int, core: Core) -> Iterator[Tile]:
+    """Register tiles whose results fit on the stack, whatever the sizes are."""
+    least = LEAST_SHARE * max(a * b for a, b in register_tiles(core))
+    for rows, vectors in register_tiles(core):
+        scratch = results * results * vectors * core.lanes * 4
+        if rows * vectors >= least and scratch <= SCRATCH_BYTES:
+            yield Tile(rows, vectors)
 
 
 def _has_parts(conv: Convolution) -> bool:

@@ -11,6 +11,7 @@ from compiler.graph.packing.winograd import points_of
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution
 from compiler.kernels.cpu.tiling import Tile
+from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.loops import store_vector, vector_at
 
 MANY_CHUNKS = 8
@@ -111,13 +112,13 @@ class WinogradLayout:
 
     @cached_property
     def chunk_count(self) -> int:
-        """Chunks of all images, by which work is divided."""
-        return self.chunks
+        """Chunks of all images of the example, by which work is divided."""
+        return at_hint(self.chunks)
 
     @cached_property
     def local(self) -> bool:
         """Whether the blocks that multiply a chunk also transform its image."""
-        return self.chunks >= MANY_CHUNKS
+        return self.chunk_count >= MANY_CHUNKS
 
     @property
     def tiles(self) -> int:

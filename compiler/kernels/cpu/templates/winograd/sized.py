@@ -10,12 +10,11 @@ from typing import Any
 from tvm import tirx
 
 from compiler.kernels.cpu.templates.winograd.layout import (
-    MANY_CHUNKS,
     ChunkPlace,
     WinogradLayout,
     whole_lines,
 )
-from compiler.kernels.sizes import as_size, at_hint, expression, is_long
+from compiler.kernels.sizes import as_size, expression, is_long
 from compiler.tensors.arithmetic import minimum
 
 
@@ -35,16 +34,6 @@ class SizedWinogradLayout(WinogradLayout):
         """Rows of tiles in a chunk."""
         return as_size(minimum(self.grid[0], self.run // self.columns))
 
-    @cached_property
-    def chunk_count(self) -> int:
-        """Chunks of all images of the example."""
-        return at_hint(self.chunks)
-
-    @cached_property
-    def local(self) -> bool:
-        """Whether the blocks that multiply a chunk also transform its image."""
-        return self.chunk_count >= MANY_CHUNKS
-
     @property
     def plane(self) -> int:
         """Elements of every `results`-th row of a channel of a chunk, at one point."""
@@ -55,26 +44,6 @@ class SizedWinogradLayout(WinogradLayout):
         """Elements of all rows of a channel of a chunk, and of one row as it is in the image."""
         line = (self.run + 1) * self.results
         return self.results * self.line_points * self.plane + whole_lines(line)
-
-    @cached_property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of tiles."""
-        return super().grid
-
-    @cached_property
-    def parts(self) -> int:
-        """Chunks of a row of tiles."""
-        return super().parts
-
-    @cached_property
-    def image_chunks(self) -> int:
-        """Chunks of one image."""
-        return super().image_chunks
-
-    @cached_property
-    def chunks(self) -> int:
-        """Chunks of all images."""
-        return super().chunks
 
     def vectors_of(self, place: ChunkPlace) -> Any:
         """The vectors of tiles of a chunk; at most those of a register tile, as is seen so."""

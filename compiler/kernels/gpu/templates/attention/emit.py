@@ -10,10 +10,10 @@ from typing import Any
 from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
-from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.entries.sizes import runtime_constant, size_text, with_runtime_sizes
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
+from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import DEVICE, constants, entry, struct, value_struct
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
     ahead,
@@ -147,7 +147,7 @@ class Emitter:
     ) -> str:
         score, finished = functions
         types = [c_type(self.group.values[o.source].dtype) for o in self.problem.operands]
-        names = [f"buffer{i}" for i in range(len(score.types))]
+        names = score.names
         limits = [f"limit{i}" for i in range(len(finished.types) if finished else 0)]
         declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
         declared += [f"{types[3]}* o"]
@@ -167,13 +167,8 @@ class Emitter:
             form, bounds = "attend_staged", f"{bounds}, {resident}"
         form = "attend_by_wgmma" if self.config.wgmma else form
         splits = self.config.splits
-        cluster = f" __cluster_dims__(1, 1, {splits})" if splits > 1 else ""
-        return (
-            f'extern "C" __global__ void{cluster} __launch_bounds__({bounds})'
-            f" {name}({', '.join(declared)}) {{\n"
-            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}},"
-            f" Fold{{{', '.join((*made, *extremes))}}}{own});\n}}\n"
-        )
+        objects = f"Score{{{', '.join(names)}}}, Fold{{{', '.join((*made, *extremes))}}}"
+        return entry(name, bounds, declared, f"{form}<Problem>(q, k, v, o, {objects}{own})", splits)
 
     def _fold(self, finished: StoreFunction | None) -> str:
         """The struct that finishes results, and folds them as they are stored, for a range."""
@@ -187,17 +182,15 @@ class Emitter:
             f"      if (const float x = ({kind})four[i]; i < valid)",
             "        *low = flowloom_minimum(*low, x), *high = flowloom_maximum(*high, x);",
         ]
-        return "\n".join(
+        return struct(
+            "Fold",
             [
-                "struct Fold {",
                 *members,
                 f"  {DEVICE} float finished(float x) const {{ return {value}; }}",
                 f"  {DEVICE} void operator()(const float (&four)[4], int valid) const {{",
                 *(body if self.extremes else []),
                 "  }",
-                "};",
-                "",
-            ]
+            ],
         )
 
     def _constants(self, form: ScoreForm, rounding: Rounding) -> str:
@@ -206,22 +199,21 @@ class Emitter:
         scale = 0.0 if form.shifted else form.scale
         stages = self._stages(factor * scale) if self.config.staged else {}
         scalars = self._sizes() | self._vectors() | stages
-        lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
+        lines = constants(scalars)
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
         for letter, operand in (("Q", query), ("K", key)):
-            floor = float(operand.norm_floor or 0).hex()
-            lines.append(
-                f"  static constexpr bool {letter}_NORM = {int(operand.norm_floor is not None)};"
-            )
-            lines.append(f"  static constexpr float {letter}_FLOOR = {floor}f;")
-        lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
-        lines.append(f"  static constexpr float V_FACTOR = {float(of_values).hex()}f;")
+            floor = float(operand.norm_floor or 0)
+            norm = {f"{letter}_NORM": operand.norm_floor is not None, f"{letter}_FLOOR": floor}
+            lines += constants(norm)
+        lines += constants({"FACTOR": float(factor), "V_FACTOR": float(of_values)})
         if self.config.staged:
             scale = log2(e) * (factor * scale if factor * scale > 0 else 1)
-            lines.append(f"  static constexpr float LOG2_SCALE = {scale.hex()}f;")
-            lines.append(f"  static constexpr bool SHIFTED = {int(self._is_early(form))};")
-            lines.append(
-                f"  static constexpr float SHIFTED_SCALE = {(factor * form.scale).hex()}f;"
+            lines += constants(
+                {
+                    "LOG2_SCALE": scale,
+                    "SHIFTED": self._is_early(form),
+                    "SHIFTED_SCALE": factor * form.scale,
+                }
             )
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"

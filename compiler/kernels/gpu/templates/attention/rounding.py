@@ -9,7 +9,8 @@ from tvm.ir import PrimType, Var
 from tvm.tirx import FloatImm, Mul
 
 from compiler.graph.attention import Attention
-from compiler.kernels.gpu.epilogue import StoreFunction, value_function, value_struct
+from compiler.kernels.gpu.epilogue import StoreFunction, value_function
+from compiler.kernels.gpu.structs import value_struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import GpuTarget

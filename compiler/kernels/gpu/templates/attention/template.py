@@ -97,7 +97,6 @@ class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         if config.staged and not problem.pairs:
             raise KernelError(
                 f"{group.describe()} has operands that {config} cannot copy to shared memory"

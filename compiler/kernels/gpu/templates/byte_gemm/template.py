@@ -1,12 +1,13 @@
 """Convolutions and matmuls of bytes as tiled GEMMs on tensor cores."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy
 
 from compiler.kernels.gpu.epilogue import is_fusible
 from compiler.kernels.gpu.operands import BYTE_TYPES, find_operand
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile
 from compiler.kernels.gpu.templates.gemm.emit import (
     TILE_HEADERS,
@@ -157,21 +158,20 @@ class ByteGemm(Gemm):
         return {}
 
     def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         check_tile(problem, config, target)
         anchor = group.only(*BYTE_CONTRACTIONS)
         assert anchor is not None
         assert isinstance(problem, ByteProblem)
         pointers = (f"const uint8_t* __restrict__ {name}" for name in ("a", "b"))
         # The specialisation with the kinds and the zero point of a problem.
-        constants = {
+        kinds: Mapping[str, int | str] = {
             "A_KIND": BYTE_KINDS[problem.kinds[0]],
             "B_KIND": BYTE_KINDS[problem.kinds[1]],
             "WEIGHTS": problem.weights,
             "ZERO_POINT": problem.zero_point,
             "SUMS": problem.weight_bytes,
         }
-        lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+        lines = constants(kinds)
         lines += [f"  using Sum = {'float' if problem.has_floats else 'int'};"]
         return tiled_kernel(
             group,
@@ -184,7 +184,7 @@ class ByteGemm(Gemm):
                 function=f"{'wgmma_' if config.wgmma else ''}byte_gemm<Problem>",
                 reads=(problem.left, problem.right),
                 parameters=", ".join(pointers),
-                text="\n".join(["template <>", "struct Bytes<Problem> {", *lines, "};", ""]),
+                text=struct("Bytes", lines, specialised=True),
                 resident=2 * int(config.co_resident),
             ),
         )

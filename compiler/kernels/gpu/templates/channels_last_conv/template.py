@@ -11,10 +11,10 @@ from compiler.kernels.gpu.channels_last import ends_channels_last
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand, find_operand
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import Window, window_of
-from compiler.kernels.template import KernelSource, Key, Template
+from compiler.kernels.ops.windows import Window, operator_window
+from compiler.kernels.template import KernelSource, Key, Template, packings_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -114,13 +114,14 @@ def read_channels_last(group: Group) -> Problem | None:
     width = _width(image)
     if not width or not (last or is_fusible(group, anchor)):
         return None
+    kernel = weight.view.shape[2:]
     return Problem(
         anchor=anchor,
         image=image,
         weight=weight,
         source=_two_axes(image.view.shape),
         result=_two_axes(output),
-        window=_window(group, anchor, weight.view.shape[2:]),
+        window=_along_two_axes(operator_window(anchor, image.view.shape, output, kernel)),
         width=width,
         steps=_steps(image, width),
         last=last,
@@ -159,12 +160,9 @@ def _steps(image: Operand, width: int) -> tuple[int, int, int, int]:
     return outer, channel * width, line, pixel
 
 
-def _window(group: Group, anchor: Node, kernel: tuple[int, ...]) -> Window:
-    """The window along two axes."""
-    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
-    context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
-    window = window_of(context, kernel)
-    if len(kernel) == 2:
+def _along_two_axes(window: Window) -> Window:
+    """The window along rows, of which a sequence has one, and columns."""
+    if len(window.kernel) == 2:
         return window
     one, none = (1,), (0,)
     return Window(
@@ -270,7 +268,6 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
-        window = problem.window
         return {
             "image_dtype": problem.image.dtype,
             "weight_dtype": problem.weight.dtype,
@@ -278,16 +275,12 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
             "source": problem.source,
             "result": problem.result,
             "width": problem.width,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         name, width = f"{group.name}_0", problem.width
         if problem.last:
             store = store_function(group, problem.anchor, target, channels_last=True)
@@ -304,13 +297,12 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
         else:
             stores = block_store(store, group, width)
         parts = [store.text, _constants(problem, config), stores, kernel]
-        packings = [""] * group.inputs
-        packings[problem.weight.read] = problem.packing
+        packings = packings_of(group, {problem.weight.read: problem.packing})
         arguments = (problem.image.read, problem.weight.read, *store.arguments)
         grid = (_blocks(problem, config), 1, 1)
         launch = Launch(name, arguments, grid, (config.threads, 1, 1))
         text = "\n".join([header("channels_last_conv"), *parts])
-        return KernelSource(text, (launch,), (), tuple(packings), problem.flops)
+        return KernelSource(text, (launch,), (), packings, problem.flops)
 
 
 def _blocks(problem: Problem, config: Config) -> int:
@@ -335,7 +327,7 @@ def _constants(problem: Problem, config: Config) -> str:
     """The struct of constants of channels_last_conv.cuh."""
     window = problem.window
     names = ("IMAGE_STEP", "VECTOR_STEP", "LINE_STEP", "PIXEL_STEP")
-    constants = {
+    values = {
         "WIDTH": problem.width,
         "CHANNELS": problem.source[1],
         "CHUNK": problem.chunk,
@@ -352,5 +344,4 @@ def _constants(problem: Problem, config: Config) -> str:
         **{f"DILATION{axis}": window.dilations[axis] for axis in (0, 1)},
         **{f"PAD{axis}": window.before[axis] for axis in (0, 1)},
     }
-    lines = [f"  static constexpr int {key} = {value};" for key, value in constants.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(values))

@@ -7,6 +7,7 @@ from math import isqrt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, entry, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.template import KernelSource, Template
@@ -100,18 +101,14 @@ def cumulative_kernel(
     """The kernel of a group: sums of chunks, if there are several, and the running sums."""
     division = problem.division(config, target)
     data, result, totals = problem.operator.operand(0), group.inputs, group.inputs + 1
-    lines = [header("cumulative"), _constants(problem, config, division)]
+    kernels: list[str] = []
     launches: list[Launch] = []
     several = division.chunks > 1
 
     def add(name: str, function: str, blocks: int, buffers: Sequence[tuple[str, str, int]]) -> None:
         symbol, threads = f"{group.name}_{name}", config.threads
-        parameters = ", ".join(f"{kind}* {own}" for kind, own, _ in buffers)
-        passed = ", ".join(own for _, own, _ in buffers)
-        lines.append(
-            f'extern "C" __global__ void __launch_bounds__({threads}) {symbol}({parameters}) {{\n'
-            f"  {function}<Problem>({passed});\n}}"
-        )
+        call = f"{function}<Problem>({', '.join(own for _, own, _ in buffers)})"
+        kernels.append(entry(symbol, threads, (f"{kind}* {own}" for kind, own, _ in buffers), call))
         numbers = tuple(number for *_, number in buffers)
         launches.append(Launch(symbol, numbers, (blocks, 1, 1), (threads, 1, 1)))
 
@@ -123,7 +120,8 @@ def cumulative_kernel(
     known = [("const Problem::Sum", "totals", totals)] if several else []
     add("scan", "scan_chunks", division.blocks * division.chunks, [reads, *known, writes])
     scratch = (division.chunks - 1) * problem.rows * sum_bytes(problem.dtype)
-    return KernelSource("\n".join([*lines, ""]), tuple(launches), (scratch,) if scratch else ())
+    text = "".join([header("cumulative"), "\n", _constants(problem, config, division), *kernels])
+    return KernelSource(text, tuple(launches), (scratch,) if scratch else ())
 
 
 def sum_bytes(dtype: str) -> int:
@@ -138,7 +136,7 @@ def _constants(problem: Problem, config: Config, division: Division) -> str:
     element = c_type(problem.dtype) if floating else unsigned
     total = "double" if problem.dtype == "float64" else "float" if floating else unsigned
     attributes = problem.operator.attributes
-    constants = {
+    values = {
         "THREADS": config.threads,
         "ITEMS": config.items,
         "LANES": division.lanes,
@@ -154,13 +152,13 @@ def _constants(problem: Problem, config: Config, division: Division) -> str:
     lines = [
         f"  using Element = {element};",
         f"  using Sum = {total};",
-        *(f"  static constexpr int {name} = {value};" for name, value in constants.items()),
+        *constants(values),
         *(f"  static constexpr bool {name} = {str(on).lower()};" for name, on in flags.items()),
         "  static __device__ __forceinline__ Sum none() { return Sum(-0.0f); }",
         "  static __device__ __forceinline__ Sum load(Element value) { return Sum(value); }",
         "  static __device__ __forceinline__ Element store(Sum value) { return Element(value); }",
     ]
-    return "\n".join(["struct Problem {", *lines, "};"])
+    return struct("Problem", lines)
 
 
 LAUNCH_US, TILE_US, SCAN_US, REGISTERS = 2.2, 0.9, 0.06, 40
@@ -198,5 +196,4 @@ class ScanRows(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         return cumulative_kernel(group, problem, config, target)

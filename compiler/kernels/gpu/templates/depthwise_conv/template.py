@@ -10,10 +10,10 @@ from compiler.kernels.gpu.blocks import block_store
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, entry, struct
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import Window, window_of
-from compiler.kernels.template import KernelSource, Key, Template
+from compiler.kernels.ops.windows import Window, operator_window
+from compiler.kernels.template import KernelSource, Key, Template, packings_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -103,15 +103,13 @@ def read_depthwise(group: Group) -> Problem | None:
     alone = anchor.attributes["group"] == shape[1] == kernel[0]
     if not alone or not weight.constant or weight.dtype != image.dtype:
         return None
-    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
-    context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
     problem = Problem(
         anchor=anchor,
         image=image,
         weight=weight,
         source=shape,
         result=output,
-        window=window_of(context, kernel[2:]),
+        window=operator_window(anchor, shape, output, kernel[2:]),
     )
     large = prod(kernel[2:]) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
     return problem if large else None
@@ -184,7 +182,6 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
         return [problem] if problem and known and next(configs_of(problem, target), None) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit the target."""
         return configs_of(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
@@ -202,33 +199,27 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The type, the sizes and the window."""
-        window = problem.window
         return {
             "dtype": problem.image.dtype,
             "source": problem.source,
             "result": problem.result,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         block = group.writes[0].block
         store = store_function(group, problem.anchor, target, block if block == CHANNELS else 0)
         name = f"{group.name}_0"
-        packings = [""] * group.inputs
-        packings[problem.weight.read] = problem.packing
+        packings = packings_of(group, {problem.weight.read: problem.packing})
         arguments = (problem.image.read, problem.weight.read, *store.arguments)
         grid, threads = _grid(problem, config), (config.threads, 1, 1)
         launch = Launch(name, arguments, grid, threads, shared_bytes(problem, config))
         parts = [header("instructions"), header("depthwise_conv"), store.text]
         parts += [_constants(problem, config), block_store(store, group, CHANNELS)]
         text = "\n".join([*parts, _kernel(name, problem, store, config)])
-        return KernelSource(text, (launch,), (), tuple(packings), problem.flops)
+        return KernelSource(text, (launch,), (), packings, problem.flops)
 
 
 def _grid(problem: Problem, config: Config) -> tuple[int, int, int]:
@@ -240,7 +231,7 @@ def _grid(problem: Problem, config: Config) -> tuple[int, int, int]:
 def _constants(problem: Problem, config: Config) -> str:
     window = problem.window
     image, channels = block_steps(problem.source, CHANNELS)
-    constants = {
+    values = {
         "BLOCKS": problem.source[1] // CHANNELS,
         "IMAGE_STEP": image,
         "CHANNEL_STEP": channels,
@@ -256,17 +247,12 @@ def _constants(problem: Problem, config: Config) -> str:
         **{f"STRIDE{axis}": window.strides[axis] for axis in (0, 1)},
         **{f"PAD{axis}": window.before[axis] for axis in (0, 1)},
     }
-    lines = [f"  static constexpr int {key} = {value};" for key, value in constants.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(values))
 
 
 def _kernel(name: str, problem: Problem, store: StoreFunction, config: Config) -> str:
     kind = c_type(problem.image.dtype)
-    names = [f"buffer{i}" for i in range(len(store.types))]
     parameters = [f"const {kind}* __restrict__ image", f"const {kind}* __restrict__ weights"]
-    parameters += [f"{t}* __restrict__ {n}" for t, n in zip(store.types, names, strict=True)]
-    call = f"(const int4*)image, (const int4*)weights, Store{{{', '.join(names)}}}"
-    return (
-        f'extern "C" __global__ void __launch_bounds__({config.threads}) {name}('
-        f"{', '.join(parameters)}) {{\n  convolve_depthwise<Problem>({call});\n}}\n"
-    )
+    passed = f"(const int4*)image, (const int4*)weights, Store{{{', '.join(store.names)}}}"
+    call = f"convolve_depthwise<Problem>({passed})"
+    return entry(name, config.threads, [*parameters, *store.parameters], call)

@@ -23,7 +23,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     FMAS,
     LOADS,
     ROW_US,
-    constants,
+    conv_constants,
     read_grouped,
 )
 from compiler.kernels.gpu.templates.grouped_conv.template import (
@@ -89,13 +89,11 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
         return candidates(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         return 1e3 * estimate_us(problem, config, target)
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         window, mainloop = problem.window, _mainloop(problem, config)
         rest, anchor = problem.rest, problem.anchor
         kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, mainloop)
@@ -185,7 +183,7 @@ def _mainloop(problem: Problem, config: Config) -> Mainloop:
         f"const {element}* __restrict__ a, const {read}* __restrict__ image,"
         f" const {c_type(window.weight.dtype)}* __restrict__ window"
     )
-    text = constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
+    text = conv_constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
     sizes = (gemm.left, window.image.read, window.weight.read)
     function = "separable_gemm<Problem, Depthwise>"
     return Mainloop(

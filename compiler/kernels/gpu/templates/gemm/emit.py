@@ -1,11 +1,12 @@
 """The CUDA text of tiled GEMMs: constants, epilogue and launches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.kernels.gpu.entries.sizes import size_text, with_runtime_sizes
 from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, entry, struct
 from compiler.kernels.gpu.templates.gemm.config import (
     TABLE_DEPTH,
     Tile,
@@ -23,7 +24,7 @@ from compiler.kernels.gpu.templates.gemm.store import (
     prefetched_reads,
 )
 from compiler.kernels.group import Group, Node
-from compiler.kernels.template import KernelSource
+from compiler.kernels.template import KernelSource, packings_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 from compiler.tensors.arithmetic import ceil_div
@@ -151,8 +152,8 @@ class Emitter:
         """The kernel of a GEMV."""
         problem, name = self.problem, f"{self.group.name}_0"
         tile = Tile(16, 32, 16, 32, 1)
-        call = f"gemv<Problem, {GEMV_WARPS}>(a, b, {self._store_object()});"
-        parameters = operand_parameters(c_type(problem.dtype))
+        call = f"gemv<Problem, {GEMV_WARPS}>(a, b, {self._store_object()})"
+        parameters = [operand_parameters(c_type(problem.dtype))]
         kernel = self._kernel(name, GEMV_WARPS * 32, parameters, call)
         text = self._text(("gemv",), tile, kernel)
         grid = (ceil_div(problem.n, 32), 1, problem.count)
@@ -177,10 +178,10 @@ class Emitter:
         return self._in_two_launches(tile, mainloop, first)
 
     def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
-        call = f"{mainloop.function}({mainloop.passed}, {self._store_object()});"
+        call = f"{mainloop.function}({mainloop.passed}, {self._store_object()})"
         cluster = tile.split_k if tile.has_cluster(self.target) else 1
         bounds = mainloop.bounds(tile.threads)
-        kernel = self._kernel(launch.symbol, bounds, mainloop.parameters, call, cluster)
+        kernel = self._kernel(launch.symbol, bounds, [mainloop.parameters], call, cluster)
         text = self._text(mainloop.headers, tile, mainloop.text + kernel)
         launch = replace(launch, args=(*launch.args, *self.store.arguments))
         return self._result(text, (launch,), ())
@@ -190,13 +191,12 @@ class Emitter:
         problem, symbol = self.problem, f"{self.group.name}_1"
         elements = problem.count * problem.m * problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
-        first = (
-            f'extern "C" __global__ void __launch_bounds__({mainloop.bounds(tile.threads)})'
-            f" {launch.symbol}({mainloop.parameters}, float* __restrict__ partials) {{\n"
-            f"  {mainloop.function}({mainloop.passed}, StorePartial<Problem>{{partials}});\n}}\n"
-        )
-        call = f"reduce_split_k<Problem>(partials, {self._store_object()});"
-        second = self._kernel(symbol, ADD_THREADS, "const float* partials", call)
+        bounds = mainloop.bounds(tile.threads)
+        parameters = [mainloop.parameters, "float* __restrict__ partials"]
+        call = f"{mainloop.function}({mainloop.passed}, StorePartial<Problem>{{partials}})"
+        first = entry(launch.symbol, bounds, parameters, call)
+        call = f"reduce_split_k<Problem>(partials, {self._store_object()})"
+        second = self._kernel(symbol, ADD_THREADS, ["const float* partials"], call)
         text = self._text(mainloop.headers, tile, mainloop.text + first + second)
         arguments, grid = (scratch, *self.store.arguments), (ceil_div(elements, ADD_THREADS), 1, 1)
         launches = (
@@ -212,11 +212,9 @@ class Emitter:
         scratch: tuple[int, ...],
         exact: bool = False,
     ) -> KernelSource:
-        packings = [""] * self.group.inputs
-        for number, packing in self.problem.packings:
-            packings[number] = packing if exact else self._rounded(packing)
-        flops = 2 * self.problem.multiplications
-        return KernelSource(text, launches, scratch, tuple(packings), flops)
+        given = {n: own if exact else self._rounded(own) for n, own in self.problem.packings}
+        packings, flops = packings_of(self.group, given), 2 * self.problem.multiplications
+        return KernelSource(text, launches, scratch, packings, flops)
 
     def _rounded(self, packing: str) -> str:
         """A packing that also rounds to TF32, to which tensor cores would truncate."""
@@ -229,19 +227,12 @@ class Emitter:
         return short.get(self.problem.dtype, self.target.precision)
 
     def _store_object(self) -> str:
-        names = ", ".join(f"buffer{i}" for i in range(len(self.store.arguments)))
-        return f"Store{{{names}}}"
+        return f"Store{{{', '.join(self.store.names)}}}"
 
     def _kernel(
-        self, symbol: str, bounds: int | str, parameters: str, call: str, cluster: int = 1
+        self, symbol: str, bounds: int | str, parameters: Iterable[str], call: str, cluster: int = 1
     ) -> str:
-        declared = [parameters]
-        declared += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(self.store.types)]
-        dimensions = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
-        return (
-            f'extern "C" __global__ void{dimensions} __launch_bounds__({bounds})'
-            f" {symbol}({', '.join(declared)}) {{\n  {call}\n}}\n"
-        )
+        return entry(symbol, bounds, [*parameters, *self.store.parameters], call, cluster)
 
     def _text(self, templates: tuple[str, ...], tile: Tile, kernels: str) -> str:
         parts = [
@@ -263,7 +254,7 @@ class Emitter:
         release = "launch_dependents();" if tile.release else ""
         lines = [f"  static constexpr int PREFETCHED = {operand};", f"{head} wait() {{ {wait} }}"]
         lines += [f"{head} release() {{ {release} }}"]
-        return "\n".join(["template <>", "struct Overlap<Problem> {", *lines, "};", ""])
+        return struct("Overlap", lines, specialised=True)
 
     def _aligned_reads(self) -> tuple[int, ...]:
         """The image, where it is copied from multiples of 16 bytes or by single elements."""
@@ -273,19 +264,18 @@ class Emitter:
 
     def _store_struct(self) -> str:
         """The struct that passes results to the store function, as elements or as vectors."""
-        fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
+        members = [f"  {own};" for own in self.store.parameters]
         body = [] if self.problem.block else element_methods(self.store, self.problem)
         if self.problem.width:
             body += block_methods(self.store, self.problem, self.group)
-        return "\n".join(["struct Store {", *fields, *body, "};", ""])
+        return struct("Store", [*members, *body])
 
     def _constants(self, tile: Tile) -> str:
         scalars = self._sizes() | self._layout() | self._tile(tile)
         element = {1: "uint8_t", 2: "uint16_t", 4: "float"}[self.problem.element_bytes]
-        lines = [f"  using Element = {element};"]
-        lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
+        lines = [f"  using Element = {element};", *constants(scalars)]
         lines += [*_triples(self.problem.gather), *_offsets(self.problem), *self._rows()]
-        return "\n".join(["struct Problem {", *lines, "};", ""])
+        return struct("Problem", lines)
 
     def _sizes(self) -> dict[str, int | str]:
         problem = self.problem

@@ -10,8 +10,7 @@ from compiler.kernels.arithmetic import round_up
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Gather, Problem, Triple
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import window_of
+from compiler.kernels.ops.windows import operator_window
 
 
 @dataclass(frozen=True)
@@ -304,11 +303,10 @@ def _read_gather(
     """The im2col mapping of a convolution."""
     image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape
-    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
-    context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
     rank, transposed = len(image) - 2, anchor.type == "ConvTranspose"
     strides, dilations = (list(anchor.attributes[name]) for name in ("strides", "dilations"))
-    pads = anchor.attributes["pads"][:rank] if transposed else window_of(context, kernel[2:]).before
+    pads = anchor.attributes["pads"][:rank]
+    pads = pads if transposed else operator_window(anchor, image, output, kernel[2:]).before
     taps = prod(kernel[2:])
     batch_stride, plane = _steps(source, form)
     many = channels >= TAP_CHANNELS or form is Form.BLOCKS

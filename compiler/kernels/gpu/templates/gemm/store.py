@@ -1,7 +1,8 @@
 """The CUDA text that stores a tile's results and prefetches the operands of its epilogue."""
 
-from compiler.kernels.gpu.blocks import DEVICE, block_index, block_type, passed_buffers
+from compiler.kernels.gpu.blocks import block_index, block_type, passed_buffers
 from compiler.kernels.gpu.epilogue import Part, StoreFunction
+from compiler.kernels.gpu.structs import DEVICE
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.group import Group
 from compiler.tensors.dtypes import ELEMENT_BYTES

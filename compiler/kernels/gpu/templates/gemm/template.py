@@ -105,7 +105,6 @@ class Gemm(Template[Problem, Tile, GpuTarget], Shortlists, Predicts, Reserves, V
         return [tile for tile in tiles if tile.launches(target) == 1]
 
     def estimate_ns(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         model = mfma.estimate if config.lanes == mfma.WAVE else estimate
         return 1e3 * model(problem, config, target)
 
@@ -153,7 +152,6 @@ class Gemm(Template[Problem, Tile, GpuTarget], Shortlists, Predicts, Reserves, V
         return overlapping(problem, config, target)
 
     def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         check_tile(problem, config, target)
         anchor = contraction_of(group)
         assert anchor is not None

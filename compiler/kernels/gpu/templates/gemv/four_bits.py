@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import c_type, is_fusible, store_function
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.gemm.four_bits import four_bit_anchor, read_four_bits
@@ -95,8 +96,7 @@ class FourBitProblem:
             "ZEROS": int(bool(self.zero_type)),
             "EXACT": int(self.zero_type != "float32"),
         }
-        lines = [f"  static constexpr int {name} = {value};" for name, value in values.items()]
-        return "\n".join(["template <>", "struct FourBits<Problem> {", *lines, "};", ""])
+        return struct("FourBits", constants(values), specialised=True)
 
 
 class FourBitGemv(OneWay[FourBitProblem, GpuTarget]):
@@ -118,7 +118,6 @@ class FourBitGemv(OneWay[FourBitProblem, GpuTarget]):
     def emit(
         self, group: Group, problem: FourBitProblem, config: None, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = four_bit_anchor(group)
         assert anchor is not None
         store = store_function(group, anchor, target)
@@ -138,8 +137,8 @@ class _Emitter(Emitter):
             f"const {kind}* __restrict__ {own}" for kind, own in zip(kinds, names, strict=False)
         )
         zeros = "zeros" if problem.zero_type else f"(const {zero}*)nullptr"
-        call = f"four_bit_gemv<Problem>(a, b, scales, {zeros}, {self._store_object()});"
-        kernel = self._kernel(name, threads, ", ".join(given), call)
+        call = f"four_bit_gemv<Problem>(a, b, scales, {zeros}, {self._store_object()})"
+        kernel = self._kernel(name, threads, given, call)
         text = self._text(("four_bit_gemv",), Tile(16, 32, 16, 32, 1), problem.constants + kernel)
         grid = (ceil_div(problem.gemm.n, GROUP_COLUMNS * problem.columns), 1, 1)
         arguments = (*problem.reads, *self.store.arguments)

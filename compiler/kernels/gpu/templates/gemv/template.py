@@ -49,7 +49,6 @@ class Gemv(OneWay[Problem, GpuTarget], Folds):
         return 1e3 * (START_US + max(streamed, busiest * COLUMNS * matrix / rate))
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         anchor = contraction_of(group)
         assert anchor is not None
         store = store_function(group, anchor, target)

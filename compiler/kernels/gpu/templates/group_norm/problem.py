@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from math import gcd, lcm, prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import is_fusible, static_shape
+from compiler.kernels.gpu.epilogue import is_fusible
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, Operand, find_operand
 from compiler.kernels.group import Group, Node
+from compiler.kernels.sizes import tensor_extents
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import GpuTarget
 
@@ -97,7 +98,8 @@ def read_group_norm(group: Group) -> Problem | None:
         return None
     context = FusionContext(group, anchor)
     shape = context.shape
-    by_channel = all(t is not None and static_shape(t) == [shape[1]] for t in context.operands[1:])
+    rest = context.operands[1:]
+    by_channel = all(own is not None and tensor_extents(own) == (shape[1],) for own in rest)
     wide = {group.values[i].dtype for i in (*anchor.inputs, *anchor.outputs) if i is not None}
     if wide != {"float32"} or not by_channel or len(shape) < 3 or not prod(shape):
         return None

@@ -1,18 +1,18 @@
 """GroupNormalization and InstanceNormalization of images, which read memory once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.kernels.gpu.blocks import DEVICE, block_index, block_store, pixel_store
+from compiler.kernels.gpu.blocks import block_index, block_store, pixel_store
 from compiler.kernels.gpu.epilogue import (
     c_type,
     store_function,
     value_function,
-    value_struct,
 )
 from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import DEVICE, Functor, constants, entry, struct, value_part
 from compiler.kernels.gpu.templates.group_norm.problem import (
     Config,
     Problem,
@@ -37,35 +37,25 @@ FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Part:
-    """A struct that the kernel makes of some buffers: its text, their C types and numbers."""
-
-    name: str
-    text: str
-    types: tuple[str, ...]
-    arguments: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Phase:
     """The work of a launch, and the parts that it uses; `workspace` where it exchanges moments."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[Functor, ...]
     workspace: tuple[int, ...] = ()
 
 
-def _load(group: Group, problem: Problem, target: GpuTarget) -> Part:
+def _load(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """How vectors are loaded: whole, or element by element where they are computed."""
     image = problem.image
     if image is not None:
         number = (image.read,)
-        return Part("Load", _vector_load(problem, image), (c_type(image.dtype),), number)
+        return Functor("Load", _vector_load(problem, image), (c_type(image.dtype),), number)
     context, place = problem.context, [variable(name) for name in ("outer", "channel", "pixel")]
     at = [*place[:2], *unflatten_index(place[2], context.shape[2:])]
     value = context.operand(0, at)
     function = value_function(f"{group.name}_element", context, value, place, target)
-    element = value_struct("Element", function, "int outer, int channel, int pixel")
+    element = value_part("Element", function, "int outer, int channel, int pixel")
     moved = "channel + r, pixel" if problem.blocked else "channel, pixel + r"
     lines = [
         "struct Load {",
@@ -76,8 +66,8 @@ def _load(group: Group, problem: Problem, target: GpuTarget) -> Part:
         "  }",
         "};",
     ]
-    text = "\n".join([function.text, element, *lines, ""])
-    return Part("Load", text, function.types, function.arguments)
+    text = "\n".join([element.text, *lines, ""])
+    return Functor("Load", text, function.types, function.arguments, inner="Element")
 
 
 def _vector_load(problem: Problem, image: Operand) -> str:
@@ -114,16 +104,15 @@ def _head(problem: Problem) -> str:
     return f"{DEVICE} void operator()({parameters}) const"
 
 
-def _scale(group: Group, problem: Problem, target: GpuTarget) -> Part:
+def _scale(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """The factor of a channel."""
     context, channel = problem.context, variable("channel")
     value = context.operand(1, [channel])
     function = value_function(f"{group.name}_scale", context, value, [channel], target)
-    text = f"{function.text}\n{value_struct('Scale', function, 'int channel')}"
-    return Part("Scale", text, function.types, function.arguments)
+    return value_part("Scale", function, "int channel")
 
 
-def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
+def _store(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """How vectors of results are stored, after the bias is added."""
     block = group.writes[0].block
     if problem.blocked:
@@ -134,12 +123,11 @@ def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
     else:
         store = store_function(group, problem.anchor, target, vectors=problem.width > 1)
         text = pixel_store(store, group, problem.width)
-    return Part("Store", f"{store.text}\n{text}", store.types, store.arguments)
+    return Functor("Store", f"{store.text}\n{text}", store.types, store.arguments)
 
 
 def _constants(problem: Problem, config: Config) -> str:
-    epsilon = float(problem.anchor.attributes["epsilon"]).hex()
-    constants = {
+    values: Mapping[str, float] = {
         "SPANS": problem.context.shape[1] // problem.span,
         "SPAN": problem.span,
         "GROUP": problem.group,
@@ -148,11 +136,10 @@ def _constants(problem: Problem, config: Config) -> str:
         "LANES": problem.width if problem.mixed else 1,
         "THREADS": config.threads,
         "BLOCKS": config.blocks,
+        "BLOCKED": problem.blocked,
+        "EPSILON": float(problem.anchor.attributes["epsilon"]),
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    lines += [f"  static constexpr bool BLOCKED = {int(problem.blocked)};"]
-    lines += [f"  static constexpr float EPSILON = {epsilon}f;"]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(values))
 
 
 def _function(name: str, phase: Phase, config: Config) -> str:
@@ -161,19 +148,11 @@ def _function(name: str, phase: Phase, config: Config) -> str:
     for part in phase.parts:
         names = [f"buffer{len(given) + i}" for i in range(len(part.types))]
         given += [f"{kind}* {own}" for kind, own in zip(part.types, names, strict=True)]
-        nested = part.name == "Load" and "Element element;" in part.text
-        inner = ", ".join(names)
-        objects.append(
-            f"{part.name}{{Element{{{inner}}}}}" if nested else f"{part.name}{{{inner}}}"
-        )
+        objects.append(part.made(names))
     given += ["float* workspace"] if phase.workspace else []
     objects.append("workspace" if phase.workspace else "nullptr")
-    cluster = f" __cluster_dims__(1, 1, {config.blocks})" if config.cluster else ""
-    return (
-        f'extern "C" __global__ void{cluster} __launch_bounds__({config.threads}) {name}('
-        f"{', '.join(given)}) {{\n"
-        f"  normalize_groups<Problem, {phase.name}>({', '.join(objects)});\n}}\n"
-    )
+    call = f"normalize_groups<Problem, {phase.name}>({', '.join(objects)})"
+    return entry(name, config.threads, given, call, config.blocks if config.cluster else 1)
 
 
 START_US, CLUSTER_US, LAUNCH_US = 2.2, 1.0, 2.2

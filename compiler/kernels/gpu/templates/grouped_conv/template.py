@@ -12,10 +12,10 @@ from compiler.kernels.gpu.blocks import axis_constants, block_store, image_kerne
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import Window, window_of
-from compiler.kernels.template import KernelSource, Key, Shortlists, Template
+from compiler.kernels.ops.windows import Window, operator_window
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template, packings_of
 from compiler.schedule.kernels import Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
@@ -126,7 +126,6 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
         return sorted(candidates(problem), key=lambda config: config.threads)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         rows = problem.items // config.split_k
         blocks = ceil_div(problem.places(config.pixels), config.places)
         threads = max(config.threads, config.threads * blocks / target.device.sms)
@@ -136,7 +135,6 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
-        window = problem.window
         return {
             "image_dtype": problem.image.dtype,
             "weight_dtype": problem.weight.dtype,
@@ -146,10 +144,7 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
             "channels": problem.channels,
             "rows": problem.rows,
             "block": problem.block,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def shortlist(
@@ -165,21 +160,23 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         block = group.writes[0].block
         store = store_function(group, anchor, target, block if block == problem.block else 0)
         name = f"{group.name}_0"
         operands = (problem.image, problem.weight)
         kernel = image_kernel(name, "convolve_groups", operands, store, config.threads)
-        parts = [store.text, constants(problem, config), block_store(store, group, problem.block)]
-        packings = [""] * group.inputs
-        packings[problem.weight.read] = problem.packing
+        parts = [
+            store.text,
+            conv_constants(problem, config),
+            block_store(store, group, problem.block),
+        ]
+        packings = packings_of(group, {problem.weight.read: problem.packing})
         grid = (ceil_div(problem.places(config.pixels), config.places), 1, 1)
         arguments = (problem.image.read, problem.weight.read, *store.arguments)
         launch = Launch(name, arguments, grid, (config.threads, 1, 1))
         text = "\n".join([header("grouped_conv"), *parts, kernel])
-        return KernelSource(text, (launch,), (), tuple(packings), problem.flops)
+        return KernelSource(text, (launch,), (), packings, problem.flops)
 
 
 def candidates(problem: Problem) -> Iterator[Config]:
@@ -215,15 +212,12 @@ def read_grouped(group: Group, anchor: Node) -> Problem | None:
     block = _block(image, channels, rows) if groups > 1 else 0
     if not block or not 3 <= len(shape) <= 5 or weight.dtype not in ("float32", image.dtype):
         return None
-    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
-    context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
-    window = window_of(context, kernel[2:])
     return Problem(
         image=image,
         weight=weight,
         source=shape,
         result=output,
-        window=window,
+        window=operator_window(anchor, shape, output, kernel[2:]),
         channels=channels,
         rows=rows,
         block=block,
@@ -247,7 +241,7 @@ def _block(image: Operand, channels: int, rows: int) -> int:
     return next((block for block in able if fits(block)), 0)
 
 
-def constants(problem: Problem, config: Config, name: str = "Problem") -> str:
+def conv_constants(problem: Problem, config: Config, name: str = "Problem") -> str:
     """The struct of constants of grouped_conv.cuh."""
     window = problem.window
     image, channels = _source_steps(problem)
@@ -271,8 +265,7 @@ def constants(problem: Problem, config: Config, name: str = "Problem") -> str:
         **axis_constants("DILATIONS", window.dilations, 1),
         **axis_constants("PADS", window.before, 0),
     }
-    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
-    return "\n".join([f"struct {name} {{", *lines, "};", ""])
+    return struct(name, constants(scalars))
 
 
 def _source_steps(problem: Problem) -> tuple[int, int]:

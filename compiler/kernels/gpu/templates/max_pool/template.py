@@ -10,9 +10,9 @@ from compiler.kernels.gpu.blocks import axis_constants, block_store
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
 from compiler.kernels.gpu.operands import BYTE_TYPES, Operand, find_operand
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, entry, struct
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import Window, window_of
+from compiler.kernels.ops.windows import Window, operator_window
 from compiler.kernels.template import KernelSource, OneWay
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
@@ -66,7 +66,6 @@ class MaxPool(OneWay[Problem, GpuTarget]):
         return 1e3 * (LAUNCH_US + max(taps / (TAPS * target.device.sms), nbytes / BYTES))
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         own = group.writes[0].block
         block = own if own == problem.block else 0
         store = store_function(group, problem.anchor, target, block)
@@ -86,8 +85,8 @@ def read_pool(group: Group, anchor: Node) -> Problem | None:
         return None
     if not image.block or image.dtype in BYTE_TYPES or image.block != image.chunk:
         return None
-    context = Context(anchor, (None,), (info,), (results[0],))
-    window = window_of(context, anchor.attributes["kernel_shape"])
+    kernel = anchor.attributes["kernel_shape"]
+    window = operator_window(anchor, info.shape, results[0].shape, kernel)
     known = len(info.shape) <= 5 and prod(window.kernel) <= MOST_TAPS
     return Problem(anchor, image, info.shape, results[0].shape, window) if known else None
 
@@ -111,16 +110,10 @@ def _constants(problem: Problem) -> str:
         **axis_constants("DILATIONS", window.dilations, 1),
         **axis_constants("PADS", window.before, 0),
     }
-    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(scalars))
 
 
 def _function(group: Group, problem: Problem, store: StoreFunction) -> str:
-    names = [f"buffer{i}" for i in range(len(store.types))]
-    parameters = [f"const {c_type(problem.image.dtype)}* __restrict__ image"]
-    parameters += [f"{kind}* __restrict__ {n}" for kind, n in zip(store.types, names, strict=True)]
-    return (
-        f'extern "C" __global__ void __launch_bounds__({THREADS})'
-        f" {group.name}_0({', '.join(parameters)}) {{\n"
-        f"  pool_largest<Problem>(image, Store{{{', '.join(names)}}});\n}}\n"
-    )
+    parameters = [f"const {c_type(problem.image.dtype)}* __restrict__ image", *store.parameters]
+    call = f"pool_largest<Problem>(image, Store{{{', '.join(store.names)}}})"
+    return entry(f"{group.name}_0", THREADS, parameters, call)

@@ -83,14 +83,13 @@ def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
 
 def _kernel(group: Group, function: StoreFunction, elements: int) -> KernelSource:
     name, threads, items = f"{group.name}_0", element_threads(elements), items_of(elements)
-    names = [f"buffer{i}" for i in range(len(function.types))]
-    parameters = [f"{t}* __restrict__ {n}" for t, n in zip(function.types, names, strict=True)]
+    passed = ", ".join([*function.names, "element"])
     text = (
         f'{function.text}\nextern "C" __global__ void __launch_bounds__({threads})'
-        f" {name}({', '.join(parameters)}) {{\n#pragma unroll\n"
+        f" {name}({', '.join(function.parameters)}) {{\n#pragma unroll\n"
         f"  for (int item = 0; item < {items}; item++) {{\n"
         f"    const int element = (blockIdx.x * {items} + item) * {threads} + threadIdx.x;\n"
-        f"    if (element < {elements}) {function.name}({', '.join([*names, 'element'])});\n"
+        f"    if (element < {elements}) {function.name}({passed});\n"
         "  }\n}\n"
     )
     grid = (ceil_div(elements, threads * items), 1, 1)

@@ -15,6 +15,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.operands import find_operand
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, entry, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
@@ -144,7 +145,7 @@ def _cell(problem: Problem) -> str:
     # has the function of the reset state, too.
     resets_first = problem.sizes.exchanges > 1
     head = "  static __device__ __forceinline__"
-    lines = ["struct Cell {"]
+    lines: list[str] = []
     for own, name, alpha, beta in zip(
         "fgk",
         attributes["activations"],
@@ -170,7 +171,7 @@ def _cell(problem: Problem) -> str:
     ]
     if resets_first:
         lines += [f"{head} float reset({inputs}, float h, float& c) {{", f"    {RESET}", "  }"]
-    return "\n".join([*lines, "};", ""])
+    return struct("Cell", lines)
 
 
 def _struct(
@@ -179,7 +180,7 @@ def _struct(
     """The struct of the constants and the buffers."""
     sizes = problem.sizes
     backwards = {"forward": 0, "reverse": 1, "bidirectional": 2}
-    constants = {
+    values: Mapping[str, int | str] = {
         "PRECISION": target.precision.upper(),
         "STEPS": sizes.steps,
         "BATCH": sizes.batch,
@@ -195,7 +196,7 @@ def _struct(
         "SPLITS": config.splits,
         "HELD": config.held(sizes, element_bytes_of(target), target.device.registers),
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    lines = constants(values)
     element = "float" if element_bytes_of(target) == 4 else "uint16_t"
     lines.append(f"  using Element = {element};")
     for name in (*READS, *WRITES):
@@ -205,7 +206,7 @@ def _struct(
             lines.append(f"  static constexpr bool {name.upper()} = {int(given)};")
         lines += [f"  using {_type(name)} = {kind};", f"  {qualifier}{kind}* {name};"]
     lines.append("  static __device__ __forceinline__ void wait() { grid_dependency_wait(); }")
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", lines)
 
 
 def _type(name: str) -> str:
@@ -222,12 +223,8 @@ def _function(symbol: str, config: RecurrentConfig, buffers: dict[str, Buffer]) 
         for name, b in buffers.items()
     ]
     passed = ", ".join(name if name in buffers else "nullptr" for name in (*READS, *WRITES))
-    cluster = f" __cluster_dims__(1, 1, {config.blocks})" if config.blocks > 1 else ""
-    bounds = f"__launch_bounds__({config.threads}, 1)"
-    return (
-        f'extern "C" __global__ void{cluster} {bounds} {symbol}({", ".join(given)}) {{\n'
-        f"  recurrence<Problem, Cell>(Problem{{{passed}}});\n}}\n"
-    )
+    call = f"recurrence<Problem, Cell>(Problem{{{passed}}})"
+    return entry(symbol, f"{config.threads}, 1", given, call, config.blocks)
 
 
 class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):

@@ -11,11 +11,10 @@ from compiler.kernels.gpu.entries.sizes import runtime_constant, with_runtime_si
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
-    static_shape,
     value_function,
-    value_struct,
 )
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import entry, store_struct, value_struct
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Node
 from compiler.kernels.sizes import at_hint, is_number
@@ -118,15 +117,14 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         context, shape, first = problem.context, problem.context.shape, problem.first
         row, column = place = [variable(name) for name in ("row", "column")]
         inside = bool(group.symbols)
         at = [*unflatten_index(row, shape[:first], inside), *unflatten_index(column, shape[first:])]
         values = {
             "Load": context.operand(0, at),
-            "Scale": _broadcast(context, 1, at, 1.0),
-            "Shift": _broadcast(context, 2, at, 0.0),
+            "Scale": _given(context.broadcast(1, at), 1.0),
+            "Shift": _given(context.broadcast(2, at), 0.0),
         }
         functions = {
             name: value_function(f"{group.name}_{name.lower()}", context, value, place, target)
@@ -162,14 +160,8 @@ def _is_plain(group: Group, anchor: Node) -> bool:
     return len(results) == 1 and all(group.values[i].dtype == "float32" for i in (*used, *results))
 
 
-def _broadcast(context: FusionContext, position: int, at: list[Any], missing: float) -> Any:
-    """The element of an operand that is broadcast to an element of the result."""
-    if position >= len(context.operands) or context.operands[position] is None:
-        return tirx.const(missing, "float32")
-    shape = static_shape(context.operands[position])
-    own = at[len(at) - len(shape) :]
-    own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
-    return context.operand(position, own)
+def _given(value: Any, missing: float) -> Any:
+    return tirx.const(missing, "float32") if value is None else value
 
 
 def _kernel(
@@ -183,25 +175,8 @@ def _kernel(
     parts += [header("row_norm"), _constants(group, problem, config)]
     parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
     name, (rows, columns) = f"{group.name}_0", problem.sizes
-    names = [f"buffer{i}" for i in range(len(store.types))]
-    text = "\n".join(
-        [
-            *parts,
-            "\n".join(
-                [
-                    "struct Store {",
-                    *(f"  {kind}* {own};" for kind, own in zip(store.types, names, strict=True)),
-                    "  __device__ __forceinline__ void operator()"
-                    "(int row, int column, float value) const {",
-                    f"    {store.name}({', '.join([*names, 'row', 'column', 'value'])});",
-                    "  }",
-                    "};",
-                    "",
-                ]
-            ),
-            _function(name, functions, store, config),
-        ]
-    )
+    parts += [store_struct("Store", store, "int row, int column, float value")]
+    text = "\n".join([*parts, _function(name, functions, store, config)])
     arguments = [i for function in (*functions.values(), store) for i in function.arguments]
     grid, block = ceil_div(problem.rows, config.rows), config.threads * config.rows
     launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
@@ -238,8 +213,5 @@ def _function(
         names = [f"buffer{len(given) + i}" for i in range(len(function.types))]
         given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
         objects.append(f"{struct}{{{', '.join(names)}}}")
-    threads = config.threads * config.rows
-    return (
-        f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(given)}) {{\n'
-        f"  normalize<Problem>({', '.join(objects)});\n}}\n"
-    )
+    call = f"normalize<Problem>({', '.join(objects)})"
+    return entry(name, config.threads * config.rows, given, call)

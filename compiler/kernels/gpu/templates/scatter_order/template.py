@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import safe_index
@@ -126,7 +127,7 @@ def _scratch(problem: Problem) -> tuple[int, ...]:
 
 def _constants(problem: Problem, target: GpuTarget) -> str:
     slots = problem.bucket_slots if problem.in_buckets else problem.slots_of_block(target)
-    constants: Mapping[str, int] = {
+    values: Mapping[str, int] = {
         "THREADS": problem.threads,
         "ITEMS": problem.items,
         "COUNT": problem.updates,
@@ -137,12 +138,11 @@ def _constants(problem: Problem, target: GpuTarget) -> str:
         "BLOCKS": problem.chunks,
         "SORTERS": problem.sorters,
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(values))
 
 
 def _function(name: str, phase: Phase, slot: StoreFunction) -> str:
-    indices = [f"buffer{i}" for i in range(len(slot.types))] if phase.loads else []
+    indices = slot.names if phase.loads else []
     given = [f"{kind}* {own}" for kind, own in zip(slot.types, indices, strict=False)]
     given += [f"int* {own}" for own in phase.buffers]
     passed = ["load"] if phase.loads else []

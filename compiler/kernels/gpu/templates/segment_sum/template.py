@@ -1,16 +1,23 @@
 """SegmentSum, in which a warp or a part of it has a row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.epilogue import c_type, device_function, value_function, value_struct
+from compiler.kernels.gpu.epilogue import c_type, device_function, value_function
 from compiler.kernels.gpu.operands import ELEMENT_BYTES
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import (
+    DEVICE,
+    Functor,
+    constants,
+    entry,
+    store_struct,
+    struct,
+    value_part,
+)
 from compiler.kernels.gpu.templates.segment_sum.problem import (
     FLIGHT,
     THREADS,
@@ -29,30 +36,8 @@ COPIED = 8
 """Elements that a thread stores of those that depend on no sum."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """A struct of some buffers that the kernel makes: its text, their C types and numbers."""
-
-    name: str
-    text: str
-    types: tuple[str, ...]
-    arguments: tuple[int, ...]
-
-    @property
-    def made(self) -> str:
-        """The expression that makes it."""
-        return f"{self.name}{{{', '.join(f'buffer{number}' for number in self.arguments)}}}"
-
-
-def _made(load: Part) -> str:
-    """A Load, which may have the struct of an element in it."""
-    if "Element element;" not in load.text:
-        return load.made
-    return f"Load{{{load.made.replace('Load', 'Element', 1)}}}"
-
-
 def _constants(problem: Problem, parts: int, threads: int, sums: int) -> str:
-    constants = {
+    values = {
         "THREADS": threads,
         "LANES": problem.lanes,
         "WIDTH": problem.width,
@@ -66,11 +51,10 @@ def _constants(problem: Problem, parts: int, threads: int, sums: int) -> str:
         "SUMS": sums,
         "COPIED": COPIED,
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(values))
 
 
-def _vectors(group: Group, problem: Problem, rows: Rows) -> Part:
+def _vectors(group: Group, problem: Problem, rows: Rows) -> Functor:
     """Loads of rows that are in memory; they may begin anywhere."""
     kind, width, columns = c_type(rows.dtype), rows.width, problem.columns
     types, numbers, source = [kind], [rows.read], "update"
@@ -96,16 +80,16 @@ def _vectors(group: Group, problem: Problem, rows: Rows) -> Part:
         "};",
         "",
     ]
-    return Part("Load", "\n".join(lines), tuple(types), tuple(numbers))
+    return Functor("Load", "\n".join(lines), tuple(types), tuple(numbers))
 
 
-def _elements(group: Group, problem: Problem, target: GpuTarget) -> Part:
+def _elements(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """Loads of updates that the group computes, element by element."""
     context, place = problem.context, [variable(name) for name in ("update", "column")]
     at = [place[0], *unflatten_index(place[1], context.shape[1:])]
     value = context.operand(0, at)
     function = value_function(f"{group.name}_element", context, value, place, target)
-    element = value_struct("Element", function, "int update, int column")
+    element = value_part("Element", function, "int update, int column")
     lines = [
         "struct Load {",
         f"  static constexpr int STEP = {problem.lanes};",
@@ -124,17 +108,16 @@ def _elements(group: Group, problem: Problem, target: GpuTarget) -> Part:
         "};",
         "",
     ]
-    text = "\n".join([function.text, element, *lines])
-    return Part("Load", text, function.types, function.arguments)
+    text = "\n".join([element.text, *lines])
+    return Functor("Load", text, function.types, function.arguments, inner="Element")
 
 
-def _initial(group: Group, problem: Problem, target: GpuTarget) -> Part:
+def _initial(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """An element of the data."""
     context, place = problem.context, [variable(name) for name in ("row", "column")]
     value = context.operand(1, [place[0], *unflatten_index(place[1], context.shape[1:])])
     function = value_function(f"{group.name}_initial", context, value, place, target)
-    text = f"{function.text}\n{value_struct('Initial', function, 'int row, int column')}"
-    return Part("Initial", text, function.types, function.arguments)
+    return value_part("Initial", function, "int row, int column")
 
 
 def _index(problem: Problem, shape: Sequence[int], row: Any, column: Any) -> list[Any]:
@@ -144,7 +127,7 @@ def _index(problem: Problem, shape: Sequence[int], row: Any, column: Any) -> lis
     return unflatten_index(row * problem.length + column, shape)
 
 
-def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
+def _store(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """The results that follow from an element of the sum, or in a Concat from none."""
     context, place = problem.context, [variable(name) for name in ("row", "column")]
     value = Var("value", PrimType("float32"))
@@ -154,18 +137,8 @@ def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
     else:
         statement = context.store(value, [place[0], *unflatten_index(place[1], context.shape[1:])])
     function = device_function(f"{group.name}_store", context, statement, [*place, value], target)
-    names = [f"buffer{i}" for i in range(len(function.types))]
-    lines = [
-        "struct Store {",
-        *(f"  {kind}* {own};" for kind, own in zip(function.types, names, strict=True)),
-        f"{DEVICE} void operator()(int row, int column, float value) const {{",
-        f"    {function.name}({', '.join([*names, 'row', 'column', 'value'])});",
-        "  }",
-        "};",
-        "",
-    ]
-    text = "\n".join([function.text, *lines])
-    return Part("Store", text, function.types, function.arguments)
+    own = store_struct("Store", function, "int row, int column, float value")
+    return Functor("Store", f"{function.text}\n{own}", function.types, function.arguments)
 
 
 LAUNCH_US, ROUND_US, BYTES = 2.0, 0.6, 3.6e6
@@ -194,7 +167,6 @@ class SumSegments(OneWay[Problem, GpuTarget]):
         return 1e3 * (LAUNCH_US + max(traffic / BYTES, ROUND_US * ceil_div(int(share) + 1, FLIGHT)))
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel of a group."""
         rows, parts = problem.rows, problem.parts(target)
         load = _vectors(group, problem, rows) if rows else _elements(group, problem, target)
         initial, store = _initial(group, problem, target), _store(group, problem, target)
@@ -207,7 +179,9 @@ class SumSegments(OneWay[Problem, GpuTarget]):
         threads = max(THREADS, sharers)
         sums = ceil_div(problem.slots * problem.spans, threads // sharers)
         others = problem.slots * (problem.length - problem.columns)
-        given = ", ".join(f"{kind}* buffer{number}" for number, kind in types.items())
+        given = [f"{kind}* buffer{number}" for number, kind in types.items()]
+        made = ", ".join(part.made_by_number for part in (load, initial, store))
+        call = f"sum_segments<Problem>(buffer{starts}, buffer{order}, {made})"
         lines = [
             header("indices"),
             header("segment_sum"),
@@ -215,11 +189,7 @@ class SumSegments(OneWay[Problem, GpuTarget]):
             initial.text,
             store.text,
             _constants(problem, parts, threads, sums),
-            f'extern "C" __global__ void __launch_bounds__({threads}) {name}({given}) {{',
-            f"  sum_segments<Problem>(buffer{starts}, buffer{order},"
-            f" {_made(load)}, {initial.made}, {store.made});",
-            "}",
-            "",
+            entry(name, threads, given, call),
         ]
         blocks = sums + ceil_div(others, threads * COPIED)
         launch = Launch(name, tuple(types), (blocks, 1, 1), (threads, 1, 1))

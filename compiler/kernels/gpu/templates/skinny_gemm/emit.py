@@ -1,6 +1,7 @@
 """The CUDA text around skinny_gemm.cuh."""
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, shared_bytes
@@ -25,7 +26,7 @@ class SkinnyEmitter(Emitter):
         problem: SkinnyProblem,
         config: SkinnyConfig,
         buffers: dict[str, str],
-        constants: dict[str, int | str],
+        more: dict[str, int | str],
         weights: str,
         headers: tuple[str, ...],
         exact: bool = False,
@@ -41,23 +42,19 @@ class SkinnyEmitter(Emitter):
         parameters += [f"const {buffers[own]}* __restrict__ {own}" for own in given]
         operands = ", ".join(own if own in given else "nullptr" for own in buffers)
         passed = f"a, Skinny<Problem>{{{operands}}}, {self._store_object()}"
-        call = f"skinny_gemm<Problem, {weights}<Problem>>({passed});"
-        kernel = self._kernel(name, config.threads, ", ".join(parameters), call, config.splits)
+        call = f"skinny_gemm<Problem, {weights}<Problem>>({passed})"
+        kernel = self._kernel(name, config.threads, parameters, call, config.splits)
         # The specialisation with the constants and the buffers of the weights.
         head = "  static __device__ __forceinline__ void"
         release = "launch_dependents();" if config.release else ""
-        lines = [
-            f"  static constexpr int {name} = {value};"
-            for name, value in (_constants(problem, config) | constants).items()
-        ]
+        lines = constants(_constants(problem, config) | more)
         for own, kind in buffers.items():
             lines += [f"  using {own.capitalize()} = {kind};", f"  const {kind}* {own};"]
         lines += [
             f"{head} wait() {{ grid_dependency_wait(); }}",
             f"{head} release() {{ {release} }}",
         ]
-        struct = "\n".join(["template <>", "struct Skinny<Problem> {", *lines, "};", ""])
-        text = self._text(headers, ANY_TILE, struct + kernel)
+        text = self._text(headers, ANY_TILE, struct("Skinny", lines, specialised=True) + kernel)
         arguments = (*problem.reads, *self.store.arguments)
         shared = shared_bytes(problem, config)
         launch = Launch(name, arguments, grid, (config.threads, 1, 1), shared)

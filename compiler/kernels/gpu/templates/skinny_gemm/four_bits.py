@@ -128,7 +128,6 @@ class FourBitGemm(SkinnyGemm):
     def emit(
         self, group: Group, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = four_bit_anchor(group)
         assert anchor is not None
         assert isinstance(problem, FourBitProblem)

@@ -38,7 +38,6 @@ class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig, GpuTarget], Varies, Folds
         return candidates(problem, target)
 
     def estimate_ns(self, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         return 1e3 * estimate_us(problem, config, target)
 
     def key(self, problem: SkinnyProblem, target: GpuTarget) -> Key:
@@ -65,7 +64,6 @@ class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig, GpuTarget], Varies, Folds
     def emit(
         self, group: Group, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = contraction_of(group)
         assert anchor is not None
         store = store_function(group, anchor, target)

@@ -8,9 +8,9 @@ from tvm.ir import PrimType, Var
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
+from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import DEVICE, constants, entry, struct, value_struct
 from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     Config,
     Problem,
@@ -53,7 +53,6 @@ def _image(group: Group, problem: Problem) -> str:
         lanes = ("line", f"vector * {width} + r")
     block = f"Block<{read}, {width}>"
     lines = [
-        "struct Image {",
         f"  const {read}* image;",
         f"  {write}* result;",
         f"{DEVICE} {block} load(int outer, int line, int vector) const {{",
@@ -81,7 +80,7 @@ def _image(group: Group, problem: Problem) -> str:
             "#pragma unroll",
             f"    for (int r = 0; r < {width}; r++) result[{place}] = {write}(values[r]);",
         ]
-    return "\n".join([*lines, "  }", "};", ""])
+    return struct("Image", [*lines, "  }"])
 
 
 def _aligned(pointer: str, kind: str, problem: Problem) -> str:
@@ -101,7 +100,7 @@ def _element(shape: Sequence[int], block: int, channel: str, pixel: str) -> str:
 
 
 def _constants(problem: Problem, config: Config, stages: int) -> str:
-    constants = {
+    values: Mapping[str, int] = {
         "CHANNELS": problem.shape[1],
         "PIXELS": problem.pixels,
         "WIDTH": problem.width,
@@ -110,12 +109,11 @@ def _constants(problem: Problem, config: Config, stages: int) -> str:
         "CHANNEL_PARTS": config.channel_parts,
         "PIXEL_PARTS": config.pixel_parts,
         "STAGES": stages,
+        "BLOCKED": problem.blocked,
+        "PREFETCH": problem.constant,
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    facts = {"BLOCKED": problem.blocked, "PREFETCH": problem.constant}
-    lines += [f"  static constexpr bool {name} = {int(value)};" for name, value in facts.items()]
-    lines += ["  static __device__ __forceinline__ void wait() { grid_dependency_wait(); }"]
-    return "\n".join(["struct Problem {", "  using Image = ::Image;", *lines, "};", ""])
+    wait = "  static __device__ __forceinline__ void wait() { grid_dependency_wait(); }"
+    return struct("Problem", ["  using Image = ::Image;", *constants(values), wait])
 
 
 def _function(
@@ -136,12 +134,8 @@ def _function(
         names = [f"{name.lower()}{i}" for i in range(len(function.types))]
         given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
         objects.append(f"{name}{{{', '.join(names)}}}")
-    cluster = f" __cluster_dims__(1, 1, {config.blocks})" if config.blocks > 1 else ""
-    return (
-        f'extern "C" __global__ void{cluster} __launch_bounds__({config.threads}) {symbol}('
-        f"{', '.join(given)}) {{\n  squeeze_excite<Problem>(Image{{image, result}}, first, second,"
-        f" {', '.join(objects)});\n}}\n"
-    )
+    passed = ", ".join(["Image{image, result}", "first", "second", *objects])
+    return entry(symbol, config.threads, given, f"squeeze_excite<Problem>({passed})", config.blocks)
 
 
 START_US, EXCHANGE_US = 3.9, 1.25
@@ -170,7 +164,6 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
         return [problem] if problem and next(configs_of(problem, target), None) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit the target."""
         return configs_of(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
@@ -196,7 +189,6 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         inside = {
             "Hidden": (problem.first, problem.squeezed),
             "Gate": (problem.second, problem.gate),
@@ -208,8 +200,8 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
         symbol = f"{group.name}_0"
         text = [header("instructions"), *(function.text for function in functions.values())]
         stages = stages_of(problem, config, target)
-        constants = _constants(problem, config, stages)
-        text += [_image(group, problem), header("squeeze_excite"), constants]
+        text += [_image(group, problem), header("squeeze_excite")]
+        text += [_constants(problem, config, stages)]
         text += [
             value_struct(name, f, "int outer, int row, float sum") for name, f in functions.items()
         ]

@@ -9,8 +9,7 @@ from math import prod
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import Window, window_of
+from compiler.kernels.ops.windows import Window, operator_window
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -190,9 +189,6 @@ def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
     straight = weight.view.flags.c_contiguous and not weight.block
     if not (few and plain and straight) or precision == "fp32" or not prod(output.shape):
         return None
-    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
-    context = Context(anchor, (None,) * len(infos), infos, (output,))
-    window = window_of(context, weight.view.shape[2:])
     written = group.writes[0]
     able = (written.block, 4, 2, 1)
     block = next(size for size in able if size and output.shape[1] % size == 0)
@@ -201,7 +197,7 @@ def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
         weight=weight,
         source=shape,
         result=output.shape,
-        window=window,
+        window=operator_window(anchor, shape, output.shape, weight.view.shape[2:]),
         block=block,
         blocked=block == written.block,
         element_bytes=ELEMENT_BYTES[written.dtype],

@@ -10,6 +10,7 @@ from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import block_store, image_kernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.candidates import SLOWEST
 from compiler.kernels.gpu.templates.gemm.estimate import CACHE_BYTES
 from compiler.kernels.gpu.templates.stem_conv.config import (
@@ -26,7 +27,7 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
 )
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, read_stem
 from compiler.kernels.group import Group
-from compiler.kernels.template import KernelSource, Key, Shortlists, Template
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template, packings_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -107,12 +108,10 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         return candidates(problem, target)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated nanoseconds of a kernel."""
         return 1e3 * estimate_us(problem, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
-        window = problem.window
         return {
             "precision": problem.precision,
             "image_dtype": problem.image.dtype,
@@ -122,10 +121,7 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
             "block": problem.block,
             "blocked": problem.blocked,
             "element_bytes": problem.element_bytes,
-            "kernel": window.kernel,
-            "strides": window.strides,
-            "dilations": window.dilations,
-            "before": window.before,
+            **problem.window.key,
         }
 
     def shortlist(
@@ -137,7 +133,6 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         store = store_function(group, anchor, target, problem.block if problem.blocked else 0)
         name, block = f"{group.name}_0", (threads_of(problem, config), 1, 1)
@@ -145,8 +140,7 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         operands = (problem.image, problem.weight)
         kernel = image_kernel(name, "convolve_stem", operands, store, bounds)
         constants, stores = _constants(problem, config), block_store(store, group, problem.block)
-        packings = [""] * group.inputs
-        packings[problem.weight.read] = problem.packing
+        packings = packings_of(group, {problem.weight.read: problem.packing})
         slices = problem.channels // slice_of(problem, config)
         arguments = (problem.image.read, problem.weight.read, *store.arguments)
         grid, shared = (blocks_of(problem, config), slices, 1), shared_bytes(problem, config)
@@ -154,7 +148,7 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         flops = 2 * prod(problem.result) * prod(problem.extents)
         headers = (header("instructions"), header("stem_conv"))
         text = "\n".join([*headers, store.text, constants, stores, kernel])
-        return KernelSource(text, (launch,), (), tuple(packings), flops)
+        return KernelSource(text, (launch,), (), packings, flops)
 
 
 def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
@@ -213,8 +207,7 @@ def _constants(problem: Problem, config: Config) -> str:
         **_axes("SPANS", problem.spans, 0),
         **_axes("LASTS", problem.lasts, 0),
     }
-    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(scalars))
 
 
 def _axes(name: str, values: Sequence[int], first: int = 1) -> dict[str, int]:

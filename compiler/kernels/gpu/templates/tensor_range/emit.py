@@ -11,9 +11,9 @@ from compiler.graph.fusion.ranges import (
     is_row_sum,
 )
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.epilogue import by_element, device_function, value_function, value_struct
+from compiler.kernels.gpu.epilogue import by_element, device_function, value_function
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import DEVICE, Functor, constants, entry, struct, value_part
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
@@ -182,21 +182,6 @@ GIVEN = ("&low", "&high", "&x")
 """The arguments for the reads that `after_range` adds."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """A struct of some buffers that the kernel makes: their C types and numbers."""
-
-    name: str
-    text: str
-    types: tuple[str, ...] = ()
-    arguments: tuple[int, ...] = ()
-
-    @property
-    def made(self) -> str:
-        """The expression that makes it."""
-        return f"{self.name}{{{', '.join(f'buffer{number}' for number in self.arguments)}}}"
-
-
 def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarget) -> KernelSource:
     """The kernel of a group: one launch, or one for the ranges of blocks and one for the rest."""
     loaded = {"Load": problem.tensor}
@@ -216,21 +201,18 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
     names = [f"{group.name}_{i}" for i in range(len(phases))]
     text = [header("tensor_range"), _constants(problem, config), *(part.text for part in parts)]
     for name, phase in zip(names, phases, strict=True):
-        made = ", ".join(part.made for part in parts)
+        made = ", ".join(part.made_by_number for part in parts)
         workspace = f"buffer{max(types)}" if scratch else "nullptr"
-        given = ", ".join(f"{kind}* buffer{number}" for number, kind in types.items())
+        given = [f"{kind}* buffer{number}" for number, kind in types.items()]
         call = "follow_parts<Problem>" if problem.parts else f"follow_range<Problem, {phase}>"
         passed = made if problem.parts else f"{made}, {workspace}"
-        text += [
-            f'extern "C" __global__ void __launch_bounds__({config.threads}) {name}({given}) {{',
-            f"  {call}({passed});\n}}\n",
-        ]
+        text += [entry(name, config.threads, given, f"{call}({passed})")]
     grid, block = (config.blocks, 1, 1), (config.threads, 1, 1)
     launches = tuple(Launch(name, tuple(types), grid, block) for name in names)
     return KernelSource("\n".join(text), launches, scratch, flops=group.operations)
 
 
-def _load(name: str, group: Group, value: int, target: GpuTarget) -> Part:
+def _load(name: str, group: Group, value: int, target: GpuTarget) -> Functor:
     """An element of a value that is read or a cast of what is read."""
     info, element = group.values[value], variable("element")
     anchor = Node("Identity", {}, (value,), (len(group.values),))
@@ -244,16 +226,15 @@ def _load(name: str, group: Group, value: int, target: GpuTarget) -> Part:
     loaded = context.operand(0, unflatten_index(element, info.shape))
     own = f"{group.name}_{name.lower()}"
     function = value_function(own, context, loaded, [element], target)
-    text = f"{function.text}\n{value_struct(name, function, 'int element')}"
-    return Part(name, text, function.types, function.arguments)
+    return value_part(name, function, "int element")
 
 
 def _store(
     name: str, group: Group, problem: Problem, results: Sequence[int], target: GpuTarget
-) -> Part:
+) -> Functor:
     """Some results, all for an element of the tensor or all of one element, given the extremes."""
     if not results:
-        return Part(name, _struct(name, (), ""))
+        return Functor(name, _struct(name, (), ""))
     after, element = after_range(group, problem, results), variable("element")
     context = FusionContext(after, None)
     statement = context.store(None, unflatten_index(element, after.writes[0].shape))
@@ -268,14 +249,14 @@ def _store(
     call = f"{own}({', '.join([*passed, 'element'])});"
     members = [f"{kind}* buffer{number};" for number, kind in buffers.items()]
     text = f"{function.text}\n{_struct(name, members, call)}"
-    return Part(name, text, tuple(buffers.values()), tuple(buffers))
+    return Functor(name, text, tuple(buffers.values()), tuple(buffers))
 
 
 def _struct(name: str, members: Sequence[str], call: str) -> str:
     """A struct that is called with an element, its number, the extremes and the sum of a row."""
     given = "int element, float x, float low, float high, int& sum"
     head = f"{DEVICE} void operator()({given}) const {{ {call} }}"
-    return "\n".join([f"struct {name} {{", *(f"  {member}" for member in members), head, "};", ""])
+    return struct(name, [*(f"  {member}" for member in members), head])
 
 
 def _sums(problem: Problem) -> tuple[int, ...]:
@@ -283,14 +264,13 @@ def _sums(problem: Problem) -> tuple[int, ...]:
     return () if problem.sums is None else (problem.sums,)
 
 
-def _rows(group: Group, problem: Problem) -> Part:
+def _rows(group: Group, problem: Problem) -> Functor:
     """The struct that writes the sum of a row."""
     numbers = tuple(group.inputs + group.outputs.index(value) for value in _sums(problem))
     members = [f"  int* buffer{number};" for number in numbers]
     written = [f"buffer{number}[row] = sum;" for number in numbers]
     call = f"{DEVICE} void operator()(int row, int sum) const {{ {' '.join(written)} }}"
-    text = "\n".join(["struct Rows {", *members, call, "};", ""])
-    return Part("Rows", text, ("int",) * len(numbers), numbers)
+    return Functor("Rows", struct("Rows", [*members, call]), ("int",) * len(numbers), numbers)
 
 
 def _number(group: Group, results: Sequence[int], buffer: int) -> int:
@@ -304,7 +284,7 @@ def _number(group: Group, results: Sequence[int], buffer: int) -> int:
 
 
 def _constants(problem: Problem, config: Config) -> str:
-    constants = {
+    values = {
         "ELEMENTS": problem.elements,
         "PARTS": problem.parts,
         "THREADS": config.threads,
@@ -312,5 +292,4 @@ def _constants(problem: Problem, config: Config) -> str:
         "BLOCKS": config.blocks,
         "ROW": problem.row,
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", constants(values))

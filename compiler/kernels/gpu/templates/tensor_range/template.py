@@ -62,5 +62,4 @@ class TensorRange(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        """The kernel of a group."""
         return range_kernel(group, problem, config, target)

@@ -8,6 +8,7 @@ import numpy
 
 from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, entry, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.template import KernelSource, Template
@@ -190,7 +191,7 @@ def _constants(problem: Problem, config: Config) -> str:
     size = ELEMENT_BYTES[problem.dtype]
     floating = "float" in problem.dtype
     kind = "FLOATING" if floating else "SIGNED" if problem.dtype.startswith("int") else "UNSIGNED"
-    constants = {
+    values = {
         "THREADS": config.threads,
         "ITEMS": ITEMS,
         "ROWS": problem.rows,
@@ -204,9 +205,9 @@ def _constants(problem: Problem, config: Config) -> str:
         f"  static constexpr Kind KIND = {kind};",
         f"  static constexpr bool LARGEST = {str(problem.largest).lower()};",
         f"  static constexpr uint64_t INFINITE = {_infinite(problem.dtype) if floating else 0}ull;",
-        *(f"  static constexpr int {name} = {value};" for name, value in constants.items()),
+        *constants(values),
     ]
-    return "\n".join(["struct Problem {", *lines, "};"])
+    return struct("Problem", lines)
 
 
 def _infinite(dtype: str) -> int:
@@ -258,7 +259,7 @@ class SortRows(Template[Problem, Config, GpuTarget]):
         workspaces = problem.workspaces(config)
         data = problem.operator.operand(0)
         written = [problem.operator.outputs.index(number) for number in group.outputs]
-        lines = [header("top_k"), _constants(problem, config)]
+        parts = [header("top_k"), "\n", _constants(problem, config)]
         made: list[Launch] = []
         for i, launch in enumerate(launches):
             first, last = i == 0, i == len(launches) - 1
@@ -276,12 +277,9 @@ class SortRows(Template[Problem, Config, GpuTarget]):
                 scratch = group.inputs + len(group.outputs) + i % 2
                 parameters.append(("EntryOf<Problem>*", "lists", scratch))
             name = f"{group.name}_{i}"
-            text = ", ".join(f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
-            lines += [
-                f'extern "C" __global__ void __launch_bounds__({config.threads}) {name}({text}) {{',
-                f"  {_call(launch, first, _target(launches, i, written))};",
-                "}",
-            ]
+            given = (f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
+            call = _call(launch, first, _target(launches, i, written))
+            parts.append(entry(name, config.threads, given, call))
             numbers = tuple(number for *_, number in parameters)
             made.append(Launch(name, numbers, (launch.blocks, 1, 1), (config.threads, 1, 1)))
-        return KernelSource("\n".join([*lines, ""]), tuple(made), workspaces)
+        return KernelSource("".join(parts), tuple(made), workspaces)
