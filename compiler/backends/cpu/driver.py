@@ -33,12 +33,12 @@ from compiler.backends.memory import (
     numpy_dtype,
     padded_size,
     place_weights,
-    require,
 )
 from compiler.errors import DeviceError
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Allocation, Schedule
 from compiler.support.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, instance, optional
+from compiler.support.memory import require
 from compiler.verify.structure import check_structure
 
 CPU_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
@@ -135,7 +135,8 @@ class CpuExecutable:
         self._allocations = schedule.allocations
         self._arena = arena_bytes(schedule.allocations)
         placed = place_weights(schedule, weights)
-        require(self._arena, "the arena")
+        self._run_bytes = self._arena + sum(a.nbytes for a in schedule.of_kind("output"))
+        require(self._run_bytes, "a run, with its arena and outputs,")
         self._program = code.program
         self._plan = make_plan(schedule, kernels, self._program.addresses)
         self._weights = placed
@@ -155,7 +156,7 @@ class CpuExecutable:
         One that is `timed` can say when its last run executed which task.
         """
         check_options(options, CPU_EXECUTOR_OPTIONS, "a CPU executor")
-        require(self._arena, "an executor's arena")
+        require(self._run_bytes, "a further run, with its arena and outputs,")
         return CpuExecutor(
             program=self._program,
             plan=self._plan,
