@@ -123,6 +123,8 @@ def test_files_that_are_something_else_are_one_line(
         (["compile", "MODEL", "-o", "MIXED"], "MIXED/notes does not belong to the artifact there"),
         (["compile", "MODEL", "-o", "PROGRAM"], "PROGRAM/notes does not belong to the program"),
         (["compile", "MODEL", "-o", "LINK/a"], "LINK is not a directory"),
+        (["compile", "MODEL", "-o", "/"], "cannot write /, which is above all: name a directory"),
+        (["export", "FULL", "-o", "/"], "cannot write /, which is above all: name a directory"),
         (["opt", "none.mlir", "--dump-ir", "FILE"], "cannot read none.mlir"),
         (["export", "FULL", "-o", "FILE"], "FILE exists and is not an exported project"),
         (["export", "FULL", "-o", "FULL"], "FULL exists and is not an exported project"),

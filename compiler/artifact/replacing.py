@@ -46,7 +46,10 @@ def _move(new: Path, directory: Path, old: Path) -> None:
 
 def check_place(path: Path) -> None:
     """Raise ArtifactError unless something can be written to a path, which may exist."""
-    above = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    parents = (parent for parent in path.absolute().parents if os.path.lexists(parent))
+    above = next(parents, None)
+    if above is None:
+        raise ArtifactError(f"cannot write {path}, which is above all: name a directory in it")
     if not above.is_dir():
         raise ArtifactError(f"cannot write {path}: {above} is not a directory")
     if not os.access(above, os.W_OK):

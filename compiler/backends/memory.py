@@ -1,11 +1,9 @@
-"""Aligned memory of the host, and how much of it there is."""
+"""Aligned memory of the host."""
 
 import ctypes
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any, cast
 
 import ml_dtypes
@@ -14,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule.tasks import Schedule
+from compiler.support.memory import require
 
 Array = NDArray[Any]
 
@@ -22,9 +21,6 @@ ALIGNMENT = 64
 
 POISON = 0xFF
 """A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
-
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-MEMORY_INFORMATION = Path("/proc/meminfo")
 
 
 @cache
@@ -74,27 +70,6 @@ def aligned_copy(array: Array) -> Array:
 def is_usable(array: NDArray[Any]) -> bool:
     """Whether kernels can read an array where it is: row-major and aligned."""
     return array.flags.c_contiguous and address(array) % ALIGNMENT == 0
-
-
-def available_bytes() -> int | None:
-    """Memory that can still be taken here, or None where the system does not say."""
-    limits: list[int] = []
-    if MEMORY_INFORMATION.exists():
-        match = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY_INFORMATION.read_text())
-        limits += [int(match[1]) * 1024] if match else []
-    if CGROUP_LIMIT.exists():
-        limit = CGROUP_LIMIT.read_text().strip()
-        limits += [int(limit)] if limit.isdecimal() else []
-    return min(limits, default=None)
-
-
-def require(nbytes: int, purpose: str) -> None:
-    """Raise DeviceError unless so many bytes can be taken."""
-    available = available_bytes()
-    if available is not None and nbytes > available:
-        raise DeviceError(
-            f"out of memory: {purpose} needs {nbytes} bytes and {available} are available"
-        )
 
 
 def padded_size(nbytes: int) -> int:

@@ -38,6 +38,7 @@ from compiler.driver.settings import SUBSTITUTE, Settings
 from compiler.errors import DeviceError, KernelError
 from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import Imported, import_graph, lowered
+from compiler.frontend.load import folder_of
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir import dataflow
@@ -136,6 +137,7 @@ def build(
     parse(settings.passes)
     target = parse_target(settings.target)
     start = perf_counter()
+    folder = folder_of(model)
     graph = import_graph(
         model,
         input_shapes,
@@ -143,10 +145,14 @@ def build(
         target.runs_control_flow,
         has_kernel=recurrence_kernels(target),
         semantics=settings.semantics,
+        folder=folder,
     )
     variants = lowered_variants(graph, settings)
     del graph  # its floats of quantised weights are larger than the weights
-    return build_variants(variants, settings, start)
+    built = build_variants(variants, settings, start)
+    if folder is not None:
+        folder.check_unwritten()
+    return built
 
 
 def lowered_variants(graph: Graph, settings: Settings) -> list[Imported]:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from compiler.backends.memory import aligned_copy, is_usable
+from compiler.frontend.external import is_mapped
 from compiler.graph.packing import packed_view
 from compiler.graph.rewriting.weights import Array, weight_array
 from compiler.ir import taskflow, taskflow_memory
@@ -40,11 +41,12 @@ class WeightPacker:
             self._packed.update(zip(new, pool.map(self._array, new.values()), strict=True))
 
     def _array(self, weight: taskflow_memory.WeightOp) -> Array:
-        """The packed array, at an address that a module need not copy it from."""
+        """The packed array, in memory that is the module's, where kernels can read it."""
         key = weight.key.data
         stored = stored_as(weight_array(self.weights, key), weight.result.type, key)
         packed = packed_view(stored, weight.packing.data) if weight.packing else stored
-        return packed if is_usable(packed) else aligned_copy(packed)
+        own = is_usable(packed) and not is_mapped(packed)
+        return packed if own else aligned_copy(packed)
 
 
 def _identity(weight: taskflow_memory.WeightOp) -> tuple[str, str, str]:

@@ -28,6 +28,7 @@ from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS, POSITIONS, infer
 from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
+from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
 from compiler.tensors.substitution import (
@@ -267,8 +268,14 @@ class Builder:
             raise NeedsHost(reason, "compute it from an input, or shorten it")
 
     def folds(self, result_bytes: int, operand_bytes: int) -> bool:
-        """Whether an operator on constants becomes a constant; see `Expansion.folds`."""
-        return not self.bounded or self.expansion.folds(result_bytes, operand_bytes)
+        """Whether an operator on constants becomes a constant; see `Expansion.folds`.
+
+        Raises DeviceError where a run computes it and there is too little memory for it.
+        """
+        if self.bounded:
+            return self.expansion.folds(result_bytes, operand_bytes)
+        require(result_bytes, f"the result of {self.node!r}")
+        return True
 
     def _spares(self, work: int) -> bool:
         """Whether operations are done while a model is imported; see `Expansion.spares`."""

@@ -1,11 +1,13 @@
 """External data: bytes of tensors in files next to the model."""
 
+import mmap
 import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import finalize
 
 import numpy as np
 
@@ -20,15 +22,77 @@ _KINDS = {
 }
 
 
+_LARGEST_READ = 1 << 20
+"""The bytes of a file up to which it is read: a map would cost more, and can change."""
+
+
+class ExternalFile:
+    """A regular file of tensors: its bytes as they are when it is opened, mapped if it is large.
+
+    A map shows what is written to the file later, too: whoever has read it asks `check_unwritten`.
+    """
+
+    def __init__(self, path: str, descriptor: int):
+        self._path = path
+        self._descriptor = descriptor
+        close = finalize(self, os.close, descriptor)
+        self._state = size, _ = self._present_state()
+        self._is_mapped = size > _LARGEST_READ
+        content = self._mapped() if self._is_mapped else os.pread(descriptor, size, 0)
+        self.data = np.ndarray(size, np.uint8, content)
+        """All bytes of the file, read-only."""
+        if not self._is_mapped:
+            close()
+
+    def check_unwritten(self) -> None:
+        """Raise ModelError if the file was written to since it was opened.
+
+        One that was replaced by renaming another is the same as before.
+        """
+        if self._is_mapped and self._present_state() != self._state:
+            raise ModelError(
+                f"{self._path!r}, which holds data of the model, was written to after the model "
+                "was read: compile the model again, and replace such files by renaming others"
+            )
+
+    def _present_state(self) -> tuple[int, int]:
+        """The size of the file in bytes, and when it was written to, in nanoseconds."""
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def _mapped(self) -> mmap.mmap:
+        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+
+
+def is_mapped(memory: object) -> bool:
+    """Whether an array is a view of a mapped file, which others may write to."""
+    if isinstance(memory, np.ndarray):
+        return is_mapped(memory.base)
+    return isinstance(memory, mmap.mmap)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
     """The folder of a model file; `roots` are the real paths of folders that may hold its data.
 
-    There are two if the model itself is a symbolic link, as in the caches of model hubs.
+    There are two if the model itself is a symbolic link, as in the caches of model hubs. `files`
+    are those that were opened, by real path: all tensors of a file are of one state of it.
     """
 
     path: Path
     roots: tuple[str, ...]
+    files: dict[str, ExternalFile] = field(
+        default_factory=dict[str, ExternalFile], compare=False, repr=False
+    )
+
+    def __reduce__(self) -> tuple[type["ModelFolder"], tuple[Path, tuple[str, ...]]]:
+        """A copy has opened no files: what was read of them is elsewhere."""
+        return ModelFolder, (self.path, self.roots)
+
+    def check_unwritten(self) -> None:
+        """Raise ModelError if a file was written to since it was opened."""
+        for file in self.files.values():
+            file.check_unwritten()
 
     @classmethod
     def of(cls, model: str | os.PathLike[str]) -> "ModelFolder":
@@ -45,7 +109,7 @@ class ModelFolder:
 def read_external(
     name: str, entries: Mapping[str, str], folder: ModelFolder | None, nbytes: int
 ) -> np.ndarray:
-    """A read-only memory map of the `nbytes` bytes of tensor `name`; raises ModelError.
+    """The `nbytes` bytes of tensor `name`, read-only, mapped from a large file; raises ModelError.
 
     `entries` are the tensor's `location`, `offset` and `length`. Only regular files in the model's
     folder are opened, after symbolic links are resolved.
@@ -65,20 +129,24 @@ def read_external(
         )
     if nbytes == 0:
         return np.zeros(0, np.uint8)
-    path = _located(name, location, folder)
-    try:
-        _check_regular(name, path, os.stat(path).st_mode)  # opening a FIFO or device may act
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            _check_regular(name, path, status.st_mode)
-            if status.st_size < offset + nbytes:
-                raise _missing(
-                    name, path, f"it has {status.st_size} bytes, not {nbytes} at {offset}"
-                )
-            return np.memmap(file, np.uint8, "r", offset, (nbytes,))
-    except (OSError, ValueError) as error:
-        raise _missing(name, path, str(error)) from error
+    file = _opened(name, _located(name, location, folder), folder)
+    if file.data.nbytes < offset + nbytes:
+        reason = f"it has {file.data.nbytes} bytes, not {nbytes} at {offset}"
+        raise _missing(name, location, reason)
+    return file.data[offset : offset + nbytes]
+
+
+def _opened(name: str, path: str, folder: ModelFolder) -> ExternalFile:
+    """A file at a real path, opened once; `name` is the first tensor that needs it."""
+    if path not in folder.files:
+        try:
+            _check_regular(name, path, os.stat(path).st_mode)  # opening a FIFO or device may act
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            _check_regular(name, path, os.fstat(descriptor).st_mode)
+            folder.files[path] = ExternalFile(path, descriptor)
+        except (OSError, ValueError) as error:
+            raise _missing(name, path, str(error)) from error
+    return folder.files[path]
 
 
 def _number(name: str, entries: Mapping[str, str], key: str, default: int) -> int:

@@ -25,14 +25,17 @@ _MOST_CHECKED_BYTES = 1 << 20
 """The bytes of a tensor above which onnx's checker, which copies the model, is not given them."""
 
 
-def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+def read_model(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, folder: ModelFolder | None = None
+) -> onnx.ModelProto:
     """The model's protobuf, its nodes in order; raises ModelError.
 
     The initializers of the main graph, which may be larger than a protobuf, stay in their files.
+    `folder` opens the files of other tensors, and keeps them; without it they are opened anew.
     """
     loaded = _loaded(model)
     try:
-        bring_inside(inner_tensors(loaded), folder_of(model))
+        bring_inside(inner_tensors(loaded), folder or folder_of(model))
         return in_order(with_one_default_domain(loaded))
     except (ValueError, TypeError, MessageError, RecursionError) as error:
         raise ModelError(f"the model is damaged ({error}): export or download it again") from error

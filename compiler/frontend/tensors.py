@@ -34,7 +34,6 @@ def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
     dtype, nbytes = _checked_dtype(tensor), _stored_bytes(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        # The array of a tensor whose bytes are in another file: a memory map if possible.
         data = _external_bytes(tensor, folder, dtype)
         if dtype.name not in _PACKED_BITS:
             return data.view(dtype).reshape(tensor.dims)
@@ -167,13 +166,20 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
 def _external_bytes(
     tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype
 ) -> np.ndarray:
-    """A memory map of the bytes of a tensor in another file."""
+    """The bytes of a tensor in another file, read-only."""
     if dtype.hasobject:
         raise ModelError(
             f"the tensor {tensor.name!r} has strings in another file, which ONNX does not allow: "
             "save the model with them inside"
         )
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    if len(entries) < len(tensor.external_data):
+        keys = [entry.key for entry in tensor.external_data]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ModelError(
+            f"the external data of tensor {tensor.name!r} have the key {twice!r} more than once, "
+            "and readers differ on which counts: export or download the model again"
+        )
     if any(isinstance(text, bytes) for entry in entries.items() for text in entry):
         raise ModelError(
             f"the location of the data of tensor {tensor.name!r} is not UTF-8 text: the model is "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
+from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element, numpy_name
 from compiler.tensors.substitution import as_extent
 
@@ -420,6 +421,12 @@ def check_size(dtype: str, shape: Shape) -> None:
             f"{type_text(dtype, shape)} has {count} elements,"
             f" kernels index at most {LARGEST_TENSOR}"
         )
+
+
+def check_room(dtype: np.dtype[Any], shape: Shape) -> None:
+    """As `check_size` for a tensor that is made now; DeviceError where the host has no room."""
+    check_size(dtype.name, shape)
+    require(dtype.itemsize * prod(shape), type_text(dtype.name, shape))
 
 
 def known_tensors(arrays: Sequence[Array | None]) -> list[KnownTensor | None]:

@@ -17,6 +17,7 @@ from compiler.frontend.tensors import arrays_of
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
 from compiler.program.host import HostSequence, HostValue
 from compiler.program.resident import on_host
+from compiler.support.memory import require
 
 LOOP_PATIENCE = 3
 """The iterations with inputs of one type after which a segment is compiled for them."""
@@ -151,6 +152,9 @@ def _loop(node: ControlNode) -> HostStep:
             step = step + 1
             carried, row = results[: len(carried)], results[len(carried) :]
             rows.append(row)
+            if step & (step - 1) == 0:  # there may be twice as many before it is asked again
+                nbytes = sum(getattr(value, "nbytes", 0) for value in row)
+                require(2 * step * nbytes, f"the rows of {node.label!r}")
         infos = body.proto.output[1 + len(carried) :]
         if infos and not rows:
             stacks = _no_rows(

@@ -71,7 +71,11 @@ class DynamicModule:
         return ProgramBody(self._model.graph, runtime, reread=frozenset())
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for `pickle` and `copy`: the division into segments is found again."""
+        """The state for `pickle` and `copy`: the division into segments is found again.
+
+        Raises ModelError if a file of the model's data was written to since it was read.
+        """
+        self._model.context.check_data()
         return {key: value for key, value in self.__dict__.items() if key != "_body"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -108,18 +112,21 @@ class DynamicModule:
         computed stay there, for DLPack. Kinds of inputs that no run had yet are compiled first,
         which is logged with the seconds. Any number of threads may call this at once. Raises
         ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
-        outputs cannot stay, InputDataError for contents that do not fit, and ArgumentError for any
-        of the `options` of a static module's run, such as `stream`.
+        outputs cannot stay, InputDataError for contents that do not fit, ModelError if a file of
+        the model's data was written to since it was read, and ArgumentError for any of the
+        `options` of a static module's run, such as `stream`.
         """
         if options:
             check_options(options, {"outputs": TEXT}, "a run of a dynamic module")
         inputs = inputs_by_name(inputs)
         stay = self._outputs_stay(outputs)
         names = self._model.graph.outputs
+        self._model.context.check_data()
         again = self._body.again(inputs)
         if again is None:
             inputs = self._checked(inputs)
             results = self._body.run(inputs)
+            self._model.context.check_data()
         else:
             computed = again.run(inputs)
             results = [computed[name] for name in names]
@@ -172,11 +179,14 @@ class DynamicModule:
     def prepare(self, sizes: Mapping[str, int] | None = None) -> None:
         """Compile now the segments that read input tensors alone, for sizes by symbol.
 
-        Raises ShapeError for a dimension whose size is neither fixed nor given.
+        Raises ShapeError for a dimension whose size is neither fixed nor given, and ModelError if a
+        file of the model's data was written to since it was read.
         """
         check_arguments({"sizes": sizes}, PREPARE)
+        self._model.context.check_data()
         tensors = [type for type in self.inputs if type.kind == "tensor"]
         self._body.prepare({type.name: example_of(type, sizes or {}) for type in tensors})
+        self._model.context.check_data()
 
     def verify(self) -> None:
         """Check in full, apart from any proof for all sizes, the schedule of each size that ran.
@@ -190,7 +200,7 @@ class DynamicModule:
         """Write the model and all that was compiled so far, for `compiler.load`.
 
         An older program there is replaced atomically. Raises ArtifactError, and changes nothing, if
-        that fails.
+        that fails, and ModelError if a file of the model's data was written to since it was read.
         """
         check_arguments({"directory": directory}, LOAD)
         settings = self.compiler.settings

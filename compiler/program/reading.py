@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
+from onnx import numpy_helper
 
 from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
@@ -20,7 +21,7 @@ from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
-from compiler.frontend.tensors import arrays_of, bring_inside
+from compiler.frontend.tensors import arrays_of
 from compiler.program.body import BodyGraph, without_constants
 from compiler.program.host import (
     obstacle_of_types,
@@ -47,10 +48,18 @@ class ReadModel:
     """The sizes that were given for inputs."""
 
     def with_weights(self) -> onnx.ModelProto:
-        """The model with all of its data inside."""
+        """The model with all of its data inside, as it was read.
+
+        Raises ModelError if a file of it was written to since.
+        """
+        self.context.check_data()
         model = onnx.ModelProto()
         model.CopyFrom(self.proto)
-        bring_inside(model.graph.initializer, self.context.folder)
+        for tensor in model.graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                array = self.graph.constants[tensor.name]
+                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+        self.context.check_data()
         return model
 
 
@@ -65,9 +74,9 @@ def read_program(
     Warns of nodes that meet a rule of `semantics` for some sizes without a choice. Raises
     ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
     """
-    proto = read_model(model)
-    check_model(proto)
     folder = folder_of(model)
+    proto = read_model(model, folder)
+    check_model(proto)
     proto = without_functions(with_chosen_functions(proto, semantics))
     opsets = opsets_of(proto.opset_import)
     functions = list(proto.functions)

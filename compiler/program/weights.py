@@ -7,7 +7,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from compiler.backends.memory import aligned_copy, is_usable, require
+from compiler.backends.memory import aligned_copy, is_usable
+from compiler.support.memory import require
 
 ContentKey = tuple[str, tuple[int, ...], bytes]
 """The dtype, the shape and a hash of an array."""

@@ -441,6 +441,17 @@ EXAMPLES = (
         opset=17,
     ),
     Example(
+        "attention-one-causal-query",
+        "Attention",
+        {"is_causal": 1},
+        {"q": _normal(2, 4, 1, 3), "k": _normal(2, 2, 4, 3), "v": _normal(2, 2, 4, 3)}
+        | {"mask": _normal(1, 7), "past_k": _normal(2, 2, 3, 3), "past_v": _normal(2, 2, 3, 3)},
+        _by_reference,
+        outputs=3,
+        opset=23,
+        free={"k": (2, 2, "keys", 3), "v": (2, 2, "keys", 3), "mask": (1, "all")},
+    ),
+    Example(
         "function-named-as-operator",
         "Add",
         {},

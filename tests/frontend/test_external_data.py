@@ -246,3 +246,27 @@ def test_tensors_that_are_too_large_are_named(shape: list[int]):
     model = parse("g (float[n,1] x, float[1,n] z) => (float[a,b] y) { [sum] y = Add(x, z) }")
     with pytest.raises(FlowloomError, match=r"Add 'sum'.*kernels index at most"):
         import_model(model, {"x": [1 << 17, 1], "z": [1, 1 << 17]})
+
+
+@pytest.mark.parametrize("key", ["location", "offset", "length", "checksum"])
+def test_a_key_that_is_there_twice(folder: Path, key: str):
+    tensor = external(offset=0, length=24, checksum="0")
+    tensor.external_data.add(key=key, value="0")
+    with pytest.raises(ModelError, match=f"tensor 'w' have the key '{key}' more than once"):
+        read(folder, tensor)
+
+
+def test_tensors_of_a_file_are_of_one_state_of_it(folder: Path):
+    opened = ModelFolder.of(folder / "model.onnx")
+    array_of(external(DATA[0], offset=0), opened)
+    (folder / "w.bin").write_bytes(b"\0" * 24)
+    np.testing.assert_array_equal(array_of(external(DATA[1], offset=12), opened), DATA[1])
+
+
+def test_many_files_are_open_at_once(folder: Path):
+    opened = ModelFolder.of(folder / "model.onnx")
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(40):
+        (folder / f"{number}.bin").write_bytes(DATA.tobytes())
+        np.testing.assert_array_equal(array_of(external(location=f"{number}.bin"), opened), DATA)
+    assert len(os.listdir("/proc/self/fd")) == before, "small files need not stay open"

@@ -15,6 +15,7 @@ from compiler.errors import FlowloomError
 from compiler.frontend import evaluate, expansion
 from compiler.frontend.expansion import (
     MODEL_GROWTH,
+    SMALL_BYTES,
     SPARE_BYTES,
     SPARE_WORK,
     WORK_A_BYTE,
@@ -187,10 +188,28 @@ def test_texts_are_folded_to_a_bound():
     assert traced_peak(lambda: import_model(model)) < 2 * SPARE_BYTES
 
 
+def mel_model(bands: int, length: int) -> onnx.ModelProto:
+    """A model that reads a MelWeightMatrix of a few numbers."""
+    weights = {"n": bands, "l": length, "r": 16_000, "a": np.float32(0), "b": np.float32(8_000)}
+    return model_of([node("MelWeightMatrix", "n l r a b", "large")], weights, rank=2)
+
+
 def test_a_mel_matrix_is_folded_to_a_bound():
-    weights = {"n": 10_000, "l": 1_000_000, "r": 16_000, "a": np.float32(0), "b": np.float32(8_000)}
-    model = model_of([node("MelWeightMatrix", "n l r a b", "large")], weights, rank=2)
-    assert traced_peak(lambda: import_model(model)) < SPARE_BYTES
+    assert traced_peak(lambda: import_model(mel_model(10_000, 1_000_000))) < SPARE_BYTES
+
+
+@pytest.mark.parametrize(("bands", "length"), [(0, 1 << 33), (1 << 33, -2), (5, 1 << 33)])
+def test_a_mel_matrix_of_no_element_or_too_many_takes_nothing(bands: int, length: int):
+    assert traced_peak(lambda: import_model(mel_model(bands, length))) < SMALL_BYTES
+
+
+def test_a_mel_matrix_at_run_time_takes_the_memory_of_its_result():
+    module = compiler.compile(mel_model(1_000, 20_000), budget=0)
+    assert isinstance(module, DynamicModule)
+    index = {"i": np.array([[1, 1]])}
+    module.run(index)
+    result_bytes = 4 * 1_000 * 10_001
+    assert traced_peak(lambda: module.run(index)) < 2.5 * result_bytes
 
 
 _RANDOM = np.random.default_rng(0)

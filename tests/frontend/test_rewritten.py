@@ -144,6 +144,19 @@ def test_celu_of_other_types(dtype: str, near: float):
     close(y, np.maximum(wide, 0) + np.minimum(0, 1.5 * np.expm1(wide / 1.5)), near)
 
 
+@pytest.mark.parametrize("alpha", [-2.0, -0.5, 0.0, 0.1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_celu_of_any_alpha(dtype: Any, alpha: float):
+    name = "double" if dtype is np.float64 else "float"
+    text = f"g ({name}[13] x) => ({name}[13] y) {{ y = Celu<alpha={alpha}>(x) }}"
+    x = np.array([-30, -3, -1, -0.1, -1e-12, -0.0, 0, 1e-12, 0.1, 3, np.inf, -np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        below = np.float64(np.float32(alpha)) * np.expm1(x / np.float64(np.float32(alpha)))
+    (y,) = results(text, 28, {"x": x.astype(dtype)})
+    rtol = 1e-14 if dtype is np.float64 else 1e-6
+    np.testing.assert_allclose(y, np.where(x < 0, below, x), rtol)
+
+
 def test_bfloat16_of_later_opsets():
     text = """g (bfloat16[4,3] x, bfloat16[3,5] w, int64[4] i) =>
         (bfloat16[4,5] y, bfloat16[4,3] z, bfloat16[4,3] o) {

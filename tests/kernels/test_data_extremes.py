@@ -312,3 +312,17 @@ def test_constants_of_float64_keep_every_digit(target: str):
     results = compiler.compile(made, target=target).run({"x": x})
     np.testing.assert_array_equal(results["y"], x * -1.6198298317307263)
     np.testing.assert_array_equal(results["z"], x + 1e-300)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_constant_zero_divides(zero: float):
+    """TVM refuses a quotient of which it sees that the divisor is zero."""
+    node = helper.make_node("Div", ["x", "zero"], ["y"])
+    tensors = [helper.make_tensor_value_info(name, 1, [4]) for name in "xy"]
+    weight = onnx.numpy_helper.from_array(np.array(zero, np.float32), "zero")
+    graph = helper.make_graph([node], "g", tensors[:1], tensors[1:], [weight])
+    opset = [helper.make_opsetid("", 21)]
+    module = compiler.compile(helper.make_model(graph, opset_imports=opset, ir_version=10))
+    x = np.array([-1, 0, 2, NAN], np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(module.run({"x": x})["y"], x / np.float32(zero))

@@ -3,7 +3,8 @@
 from collections import deque
 from typing import Any
 
-from compiler.backends.memory import Array, aligned_bytes, require
+from compiler.backends.memory import Array, aligned_bytes
+from compiler.support.memory import require
 
 
 class ArenaPool:

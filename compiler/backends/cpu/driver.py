@@ -35,13 +35,13 @@ from compiler.backends.memory import (
     numpy_dtype,
     padded_size,
     place_weights,
-    require,
 )
 from compiler.errors import DeviceError
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.numbering import NumberedSchedule
 from compiler.schedule.tasks import Allocation, Schedule
 from compiler.support.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, instance, optional
+from compiler.support.memory import require
 from compiler.verify.all_sizes import SizesCertificate
 from compiler.verify.structure import check_structure
 
@@ -99,7 +99,6 @@ class CpuBackend:
         self.check_options(options)
         check_structure(schedule)
         placed = place_weights(schedule, weights)
-        require(arena_bytes(schedule.allocations), "the arena")
         program = _shared_code(options, kernels.values()).program
         bases = [address(placed[a.name]) if a.kind == "weight" else 0 for a in schedule.allocations]
         bound = BoundSchedule(
@@ -227,6 +226,9 @@ class CpuExecutable:
         self._bound = bound
         self._settings = settings
         self._arena = arena_bytes(bound.allocations)
+        outputs = sum(a.nbytes for a in bound.allocations if a.kind == "output")
+        self._run_bytes = self._arena + outputs
+        require(self._run_bytes, "a run, with its arena and outputs,")
         self._idle: deque[CpuExecutor] = deque()
         self._process = os.getpid()
 
@@ -242,7 +244,7 @@ class CpuExecutable:
         One that is `timed` can say when its last run executed which task.
         """
         check_options(options, CPU_EXECUTOR_OPTIONS, "a CPU executor")
-        require(self._arena, "an executor's arena")
+        require(self._run_bytes, "a further run, with its arena and outputs,")
         threads = index(options.get("threads") or self.threads)
         settings = replace(self._settings, threads=threads)
         return CpuExecutor(self._bound, settings, timed=options.get("timed", False))

@@ -25,6 +25,11 @@ class ModelContext:
     """Whether a recurrence has one kernel for all its steps."""
     semantics: Semantics = ONNX
 
+    def check_data(self) -> None:
+        """Raise ModelError if a file of external data was written to since the model was read."""
+        if self.folder is not None:
+            self.folder.check_unwritten()
+
     def calls_function(self, node: onnx.NodeProto) -> bool:
         """Whether a node calls a function of the model that is not inlined."""
         key = domain_of(node), node.op_type, node.overload

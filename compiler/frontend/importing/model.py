@@ -68,24 +68,27 @@ def import_graph(
     regions: bool = False,
     has_kernel: Callable[[Recurrence], bool] = unroll_all,
     semantics: Semantics = ONNX,
+    folder: ModelFolder | None = None,
 ) -> Graph:
     """The graph of an ONNX model, with `input_shapes` for inputs whose dimensions are symbolic.
 
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph. A
     recurrence that `has_kernel` stays one operator. `semantics` says where results are
-    onnxruntime's, and warns where nobody chose.
+    onnxruntime's, and warns where nobody chose. `folder` opens the files of the model's data,
+    which stay mapped: who has computed with them asks whether they were written to.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
     """
-    proto = read_model(model)
+    folder = folder or folder_of(model)
+    proto = read_model(model, folder)
     check_model(proto)
     proto = with_chosen_functions(proto, semantics)
     context = ModelContext(
         opsets=opsets_of(proto.opset_import),
         functions=proto.functions,
-        folder=folder_of(model),
+        folder=folder,
         check_indices=check_indices,
         regions=regions,
         has_kernel=has_kernel,

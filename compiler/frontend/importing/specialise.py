@@ -45,6 +45,7 @@ from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.rules.first_opsets import FIRST_KNOWN, modernise
+from compiler.frontend.semantics import Semantics
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.net.operators import KINDS, Mismatch
@@ -118,6 +119,12 @@ class BodyNode(Call):
     def key(self) -> tuple[str, ...]:
         """The identity of its node, which every iteration of a loop shares."""
         return self.op_type, self.proto.name, *self.proto.output
+
+    def follow(self, semantics: Semantics) -> None:
+        """Note the rules in which it follows onnxruntime, and take the attributes that do so."""
+        self.onnxruntime = semantics.followed(self.name, self)
+        for rule in self.onnxruntime:
+            self.attributes |= rule.attributes
 
     def unknown(self) -> Unsupported:
         """The error for an operator of which no form can be compiled."""
@@ -273,7 +280,7 @@ class Specialiser:
             node.version = node.opset if schema is None else schema.since_version
             check.before_shapes()
             if check.is_own:
-                node.onnxruntime = self.context.semantics.followed(node.name, node)
+                node.follow(self.context.semantics)
             check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
             check.is_valid_by_text = not any(rule.refuses for rule in node.onnxruntime)
             check.shapes()

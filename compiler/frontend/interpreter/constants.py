@@ -189,6 +189,11 @@ def evaluate_determinant(node: Use) -> Array:
     return converted_array(np.asarray(np.linalg.det(double(node.array(0)))), node.array(0).dtype)
 
 
+_BLOCK = 512
+"""The rows and columns that are computed at once, in float64: of large matrices only the result
+takes memory."""
+
+
 def _mel(frequency: float) -> float:
     return 2595 * np.log10(1 + np.float64(frequency) / 700)
 
@@ -199,17 +204,28 @@ def evaluate_mel_weight_matrix(node: Use) -> Array:
     bands, length = (int(node.array(i).reshape(())) for i in range(2))
     rate, low, high = (node.array(i).reshape(()).item() for i in range(2, 5))
     first, last = _mel(low), _mel(high)
-    marks = first + np.arange(bands + 2) * ((last - first) / (bands + 2))
-    hertz = 700 * (10 ** (marks / 2595) - 1)
-    edges = np.floor((length + 1) * hertz / rate).astype(np.int64)
-    bins = np.arange(length // 2 + 1)[:, None]
+    weights = np.empty((max(0, length // 2 + 1), bands), node.dtype_of(node["output_datatype"]))
+    if not weights.size:
+        return weights
+    for band in range(0, bands, _BLOCK):
+        numbers = np.arange(band, min(band + _BLOCK, bands) + 2)
+        hertz = 700 * (10 ** ((first + numbers * ((last - first) / (bands + 2))) / 2595) - 1)
+        edges = np.floor((length + 1) * hertz / rate).astype(np.int64)
+        for bin in range(0, len(weights), _BLOCK):
+            part = weights[bin : bin + _BLOCK, band : band + _BLOCK]
+            part[...] = converted_array(_triangles(bin + np.arange(len(part)), edges), part.dtype)
+    return weights
+
+
+def _triangles(bins: Array, edges: Array) -> Array:
+    """The weight of each bin in the bands that begin, peak and end at three edges in turn."""
     left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    bins = bins[:, None]
     rising = (bins - left) / np.maximum(centre - left, 1)
     falling = (right - bins) / np.maximum(right - centre, 1)
     rising = np.where((bins >= left) & (bins < centre), rising, 0)
     weights = rising + np.where((bins >= centre) & (bins < right), falling, 0)
-    weights = np.where(bins == centre, 1.0, weights)
-    return converted_array(weights, node.dtype_of(node["output_datatype"]))
+    return np.where(bins == centre, 1.0, weights)
 
 
 @on_constants("OptionalHasElement")

@@ -61,9 +61,12 @@ def rewrite_constant_of_shape(call: Call) -> list[Value]:
 
 
 def rewrite_mel_weight_matrix(call: Call) -> list[Value]:
-    """A constant [bins of the spectrum, bands]; making it takes some times its float64."""
+    """A constant [bins of the spectrum, bands]."""
     bands, length = (int(call.content(index).reshape(())) for index in range(2))
-    if not call.builder.folds(8 * bands * max(0, length // 2 + 1), 0):
+    dtype = dtype_name(call["output_datatype"]) or "float32"
+    shape = max(0, length // 2 + 1), bands
+    check_size(dtype, shape)
+    if not call.builder.folds(byte_count(dtype, shape), 0):
         reason = f"its {bands:,} bands of {length:,} samples are too large for a constant"
         raise NeedsHost(reason, "make the matrix an input, or take fewer bands")
     (array,) = evaluate("MelWeightMatrix", call.inputs, call.attributes, [True])

@@ -40,14 +40,18 @@ def rewrite_one_hot(call: Call) -> list[Value]:
 
 @rule("Celu")
 def rewrite_celu(call: Call) -> list[Value]:
-    """In float32, or, in float64, by its definition."""
-    x = call.data
+    """In float32, or, in float64, by its definition, with e**z - 1 as Elu has it below zero."""
+    x, alpha = call.data, call["alpha"]
     if x.dtype != "float64":
         return [in_type(call, call.emit([in_float32(call, x)])[0], x.dtype)]
-    alpha = call.scalar(call["alpha"])
-    zero = call.scalar(0)
-    power = call.one("Elu", call.one("Div", call.one("Min", x, zero), alpha), alpha=1.0)
-    return [call.one("Add", call.one("Max", x, zero), call.one("Mul", alpha, power))]
+    z = call.one("Div", x, call.scalar(alpha))
+    if alpha < 0:  # z is above zero where it counts, and e**z - 1 is e**z (1 - e**-z)
+        less = call.one("Elu", call.one("Neg", z), alpha=1.0)
+        power = call.one("Neg", call.one("Mul", call.one("Exp", z), less))
+    else:
+        power = call.one("Elu", z, alpha=1.0)
+    below = call.one("Mul", call.scalar(alpha), power)
+    return [call.one("Where", call.one("Less", x, call.scalar(0)), below, x)]
 
 
 @rule("BitShift")

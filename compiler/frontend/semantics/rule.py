@@ -1,7 +1,8 @@
 """The form of a rule: where the ONNX text and onnxruntime differ by more than rounding."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from compiler.frontend.node import ModelNode
 
@@ -25,6 +26,8 @@ class SemanticsRule:
     """An attribute without which no node meets it; empty if there is none."""
     meets: Callable[[ModelNode], bool]
     """Whether the results of a node differ; nodes that onnxruntime refuses meet no rule."""
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The attributes with which the ONNX text has onnxruntime's results, if it is that simple."""
     pytorch: str = ""
     """The way of PyTorch, "onnx" or "onnxruntime", of operators that it exports."""
     refuses: bool = False

@@ -133,6 +133,14 @@ def _has_other_half(use: ModelNode) -> bool:
     return bins != half and (bins != half + 1 if length % 2 == 0 else bins > half)
 
 
+def _one_query_before_keys(use: ModelNode) -> bool:
+    """Whether a causal Attention has past keys, and more new ones than the one of its query."""
+    past = use.input(4)
+    if not use["is_causal"] or past is None or len(past.shape) != 4 or len(use.shape(1)) < 3:
+        return False
+    return past.shape[2] > 0 and use.shape(0)[-2] == 1 and use.shape(1)[-2] > 1
+
+
 def _rounds_to_packed(use: ModelNode) -> bool:
     like = use.inputs[1] if use.op_type == "CastLike" else None
     target = dtype_name(use.attributes["to"]) if like is None else like.dtype
@@ -242,6 +250,18 @@ CONV_TRANSPOSE_SAME_SHORT_KERNEL = SemanticsRule(
     attribute="auto_pad",
     meets=_short_window,
     changes_shape=True,
+)
+
+ATTENTION_ONE_QUERY = SemanticsRule(
+    name="attention-one-causal-query",
+    operators=("Attention",),
+    when="`is_causal` is 1, and there are past keys, one query and several new keys",
+    onnxruntime="shows the query every key",
+    onnx="shows it the past keys and the first new one",
+    reason="the ONNX text: a query sees as many new keys as its position",
+    attribute="is_causal",
+    attributes={"is_causal": 0},
+    meets=_one_query_before_keys,
 )
 
 AFFINE_GRID_ONE_PIXEL = SemanticsRule(
@@ -361,6 +381,7 @@ SEMANTICS_RULES = (
     POOL_LARGE_KERNEL,
     MAX_UNPOOL_OUTPUT_SHAPE,
     CONV_TRANSPOSE_SAME_SHORT_KERNEL,
+    ATTENTION_ONE_QUERY,
     AFFINE_GRID_ONE_PIXEL,
     LSTM_CLIP_CELL,
     RECURRENT_ACTIVATION_DEFAULTS,

@@ -7,6 +7,7 @@ one, and cannot be done, is refused.
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import index
@@ -84,7 +85,8 @@ class CheckedFields:
 def _field(name: str, annotated: Any, value: Any) -> Any:
     """The value of a field, in the type of its annotation."""
     if annotated is bool and (value is None or hasattr(type(cast(object, value)), "__bool__")):
-        return bool(value)
+        with suppress(TypeError, ValueError):  # as arrays of several elements raise
+            return bool(value)
     if annotated is str:
         return _text(name, value)
     if annotated is int:
@@ -106,9 +108,10 @@ def _text(name: str, value: Any) -> str:
 
 def _number(name: str, value: Any, bits: int = 32) -> int:
     """A whole number of so many bits, with a sign."""
-    if not hasattr(value, "__index__") or not -1 << bits - 1 <= index(value) < 1 << bits - 1:
-        raise ArgumentError(f"{name} is {value!r}: it must be a whole number of {bits} bits")
-    return index(value)
+    with suppress(TypeError):
+        if -1 << bits - 1 <= (number := index(value)) < 1 << bits - 1:
+            return number
+    raise ArgumentError(f"{name} is {value!r}: it must be a whole number of {bits} bits")
 
 
 def _member(name: str, enumeration: type[IntEnum], number: int) -> IntEnum:

@@ -59,7 +59,9 @@ def _negate(x: Scalar) -> Scalar:
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
     """Division; integers truncate towards zero, and give 0 for the divisor 0."""
-    return kept_zero(a) / b if is_float(dtype_of(a)) else wrapping.divide(a, b)
+    if is_float(dtype_of(a)):
+        return kept_zero(a) / kept_zero(b)
+    return wrapping.divide(a, b)
 
 
 def subtract(a: Scalar, b: Scalar) -> Scalar:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from compiler.net.operators import check_room
+
 
 def normalizer(x: np.ndarray, *, norm: str = "MAX") -> tuple[np.ndarray]:
     """Rows divided by their maximum, or by their norm of order 1 or 2, unless that is zero.
@@ -90,6 +92,7 @@ def feature_vectorizer(
         raise ValueError(f"it has {len(rows)} inputs and {len(widths)} inputdimensions")
     if len({len(r) for r in rows}) > 1:
         raise ValueError("its inputs have different numbers of rows")
+    check_room(np.dtype(np.float32), (len(rows[0]), sum(widths)))
     result = np.zeros((len(rows[0]), sum(widths)), np.float32)
     ends = np.cumsum(widths)
     with np.errstate(over="ignore"):

@@ -6,6 +6,7 @@ import numpy as np
 
 from compiler.frontend.interpreter.constants import compressed, non_zero
 from compiler.frontend.interpreter.suppression import non_maximum_suppression
+from compiler.net.operators import check_room
 from compiler.program.host.registry import HostCall, HostFunction, HostValue, host_operator
 
 
@@ -26,6 +27,7 @@ def constant_of_shape(call: HostCall) -> HostFunction:
 
 
 def _filled(shape: np.ndarray, value: np.ndarray) -> tuple[np.ndarray]:
+    check_room(value.dtype, shape.tolist())
     return (np.full(shape, value.reshape(()), value.dtype),)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
+from compiler.net.operators import check_room
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
 
 Array = np.ndarray
@@ -44,15 +45,18 @@ class RandomTensor:
         """A tensor of a shape; raises ValueError for another type than a float."""
         if "float" not in dtype.name:
             raise ValueError(f"it would draw random numbers of {dtype}; set its attribute dtype")
+        check_room(np.dtype(np.float64), tuple(shape))
         attributes = self.call.attributes
         if self.call.op_type.startswith("RandomNormal"):
-            numbers = self.generator.standard_normal(tuple(shape))
-            numbers = numbers * attributes.get("scale", 1.0) + attributes.get("mean", 0.0)
+            numbers = np.asarray(self.generator.standard_normal(tuple(shape)))
+            numbers *= attributes.get("scale", 1.0)
+            numbers += attributes.get("mean", 0.0)
         else:
             low = attributes.get("low", 0.0)
-            high = attributes.get("high", 1.0)
-            numbers = low + (high - low) * self.generator.random_sample(tuple(shape))
-        return (np.asarray(numbers).astype(dtype),)
+            numbers = np.asarray(self.generator.random_sample(tuple(shape)))
+            numbers *= attributes.get("high", 1.0) - low
+            numbers += low
+        return (numbers.astype(dtype, copy=False),)
 
     def like(self, x: Array) -> tuple[Array]:
         """A tensor of the shape of another, and of its type unless the node names one."""
@@ -101,7 +105,9 @@ def _multinomial(call: HostCall, generator: Any, logits: Array) -> tuple[Array]:
     if not np.isfinite(bounds).all():
         raise ValueError("a row of its input has no finite largest element")
     count = call.attributes.get("sample_size", 1)
-    result = np.zeros((len(wide), count), _dtype(call, np.dtype(np.int32)))
+    dtype = _dtype(call, np.dtype(np.int32))
+    check_room(dtype, (len(wide), count))
+    result = np.zeros((len(wide), count), dtype)
     for row, limits in zip(result, bounds, strict=True):
         row[:] = np.searchsorted(limits, generator.random_sample(count) * limits[-1], "right")
     return (result,)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from compiler.net.evaluation.text import is_text, object_array, texts_in
+from compiler.net.operators import check_room
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
 
 Array = np.ndarray
@@ -169,6 +170,7 @@ def tf_idf_vectorizer(call: HostCall) -> HostFunction:
         rows = x.reshape(len(x) if x.ndim == 2 else 1, x.shape[-1] if x.ndim else 1)
         counts = ngrams.counts(rows).astype(np.float32)
         scaled = (np.minimum(counts, 1) if mode == "IDF" else counts) * scale
+        check_room(np.dtype(np.float32), (ngrams.size, len(rows)))
         result = np.zeros((ngrams.size, len(rows)), np.float32)
         np.add.at(result, ngrams.places, scaled.T)
         return (result.T.copy() if x.ndim == 2 else result[:, 0],)
@@ -226,7 +228,7 @@ class _Ngrams:
         items, count = self._numbers(rows), self._states + 1
         total = np.zeros(len(items) * count, np.int64)
         offsets = np.arange(len(items))[:, None] * count
-        for step in range(1, self._skips + 2):
+        for step in range(1, min(self._skips + 1, max(1, items.shape[1])) + 1):
             states = np.zeros_like(items)
             for length in range(1, self._longest + 1):
                 first = (length - 1) * step

@@ -147,6 +147,23 @@ def test_multi_head_attention_after_past_keys(causal: int, bias: bool):
     )
 
 
+@pytest.mark.parametrize("keys", [LENGTH - 1, LENGTH + 2])
+@pytest.mark.parametrize("past", [False, True])
+def test_causal_attention_to_another_number_of_keys_is_refused(keys: int, past: bool):
+    """Onnxruntime's CPU kernel aligns the first of both, and shows the last query all keys."""
+    operands: list[Any] = [_rows(), _rows(length=keys), _rows(length=keys)]
+    if past:
+        operands += [None] * 3 + [normal(BATCH, HEADS, 3, WIDTH // HEADS) for _ in range(2)]
+    kind = UnsupportedOperatorError
+    said = _error("MultiHeadAttention", operands, kind, num_heads=HEADS, unidirectional=1)
+    assert f"which of its {keys} keys each of {LENGTH} queries sees is not defined" in said
+
+
+def test_the_last_query_sees_all_keys():
+    operands = [_rows(length=1), _rows(length=7), _rows(length=7)]
+    check("MultiHeadAttention", operands, num_heads=HEADS, unidirectional=1)
+
+
 def _error(op_type: str, operands: list[Any], kind: type[Exception], **attributes: Any) -> str:
     with pytest.raises(kind) as caught:
         import_model(model_of(op_type, operands, **attributes))

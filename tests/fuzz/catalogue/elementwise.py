@@ -45,7 +45,7 @@ def parametric(g: Grower, op: str) -> None:
     """Operators of one tensor with numbers as attributes."""
     x = g.tensor(NUMBERS if op == "Shrink" else FLOATS)
     names = g.draw.some(_PARAMETERS[op], 0.6)
-    numbers: dict[str, Any] = {name: g.draw.choice([0.1, 0.5, 1.0, 1.5]) for name in names}
+    numbers: dict[str, Any] = {name: g.draw.choice([-1.5, 0.0, 0.1, 0.5, 1.5]) for name in names}
     g.emit(op, [x], **numbers)
 
 

@@ -63,7 +63,7 @@ def einsum(g: Grower, op: str) -> None:
 
 @generates("Attention")
 def attention(g: Grower, op: str) -> None:
-    """Heads that share keys, masks of both kinds, and the scores of each stage."""
+    """Heads that share keys, past ones, masks of both kinds, and the scores of each stage."""
     draw = g.draw
     batch, heads, shared, queries, keys, width, values = (draw.randint(1, 3) for _ in range(7))
 
@@ -77,14 +77,19 @@ def attention(g: Grower, op: str) -> None:
         inputs = [floats(batch, length, count * size) for count, length, size in sizes]
     else:
         inputs = [floats(batch, *size) for size in sizes]
+    past = draw.randint(0, 2) if draw.chance(0.4) else None
     if draw.chance(0.5):
-        shape = draw.choice([(queries, keys), (1, 1, queries, keys), (batch, 1, queries, keys)])
+        seen = keys + (past or 0)
+        shape = draw.choice([(queries, seen), (1, 1, queries, seen), (batch, 1, queries, seen)])
         mask = draw.numpy.random(shape) < 0.7
         inputs.append(g.new(mask) if draw.chance(0.5) else floats(*shape))
     for name, value in (("scale", 0.5), ("softcap", 2.0), ("is_causal", 1)):
         if draw.chance(0.3):
             attributes[name] = value
-    outputs = draw.choice([1, 4])
+    outputs = draw.choice([1 if past is None else 3, 4])
+    if past is not None:
+        inputs += [""] * (4 - len(inputs))
+        inputs += [floats(batch, heads, past, size) for size in (width, values)]
     if outputs == 4:
         attributes["qk_matmul_output_mode"] = draw.randint(0, 3)
     g.emit(op, inputs, outputs, **attributes)

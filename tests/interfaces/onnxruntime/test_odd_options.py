@@ -102,7 +102,10 @@ def test_options_of_the_compiler_are_checked_at_once(model: bytes, options: dict
         compiler.InferenceSession(model, providers=[(CPU, given)])
 
 
-ODD: list[Any] = [None, -1, 0, 1, 5, 2**31, 2**40, True, 1.5, "x", "", b"x", [], {}, object()]
+ODD: list[Any] = [
+    *(None, -1, 0, 1, 5, 2**31, 2**40, True, 1.5, "x", "", b"x", [], {}, object(), int),
+    *(np.ones((2, 4), np.float32), np.ones((2, 4), np.int64)),
+]
 FIELDS = {
     options.SessionOptions: [
         *("intra_op_num_threads", "inter_op_num_threads", "enable_profiling"),

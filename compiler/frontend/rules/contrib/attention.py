@@ -186,6 +186,11 @@ def rewrite_multi_head_attention(call: Call) -> list[Value]:
     key = call.input(1)
     operands = _unpacked(call, call.data) if key is None else _separate(call, call.data, key)
     query, keys, values = operands
+    length, given = query.shape[2], keys.shape[2]
+    if call.attributes["unidirectional"] and length > 1 and given != length:
+        reason = f"which of its {given} keys each of {length} queries sees is not defined"
+        remedy = "give the mask as attention_bias, without unidirectional"
+        raise Unsupported(f"{reason}: onnxruntime's providers differ", remedy)
     keys = appended(call, call.input(6), keys)
     values = appended(call, call.input(7), values)
     sizes = query.shape[0], query.shape[2], keys.shape[2]
