@@ -2,9 +2,9 @@
 
     CMAKE_CXX_COMPILER_LAUNCHER='python;tests/compiler_launcher.py' cmake ...
 
-A file of C++ is preprocessed, as always, and compiled only where FLOWLOOM_COMPILED has no object of
-the same text, options and compiler. hipcc and nvcc preprocess a text once for each architecture, so
-their objects go by the source and by every header in the folders that the command includes.
+A file is compiled only where FLOWLOOM_COMPILED has no object of the same source, headers in the
+folders that the command includes, options and compiler: to preprocess it, for a GPU once for each
+architecture, would take longer than to read them all.
 Whatever does not make an object of one source, or keeps the paths of files in it, is run as it is.
 """
 
@@ -23,8 +23,6 @@ HOST_COMPILERS = ("g++", "c++", "clang++")
 GPU_COMPILERS = ("hipcc", "nvcc")
 PATHS = ("-I", "-MD", "-MMD", "-MT", "-MQ", "-MF")
 """The options that name files, whose content counts instead."""
-PREPROCESSED = (*PATHS, "-D", "-U", "-isystem")
-"""The options whose effect is in a preprocessed text."""
 WITH_WORD = {"-isystem", "-MT", "-MQ", "-MF", "-o", "-c"}
 """The options that the next word belongs to."""
 REFUSED = ("-g", "@", "-include", "-fprofile", "-save-temps")
@@ -32,7 +30,10 @@ REFUSED = ("-g", "@", "-include", "-fprofile", "-save-temps")
 LANGUAGES = {"c++", "hip", "cu"}
 """The languages after `-x` that make objects."""
 SOURCES = {".c", ".cc", ".cpp", ".cu", ".hip"}
-INCLUDED_SOURCE = re.compile(rb"^\s*#\s*include\s*[<\"].*\.(c|cc|cpp|cu|hip)[>\"]", re.MULTILINE)
+NEITHER = re.compile(
+    rb"^\s*#\s*include\s*[<\"](.*\.(c|cc|cpp|cu|hip)[>\"]|/|\.\./)|\.incbin", re.MULTILINE
+)
+"""What is read that is neither the source nor a header below the folders."""
 
 
 class Failed(Exception):
@@ -70,25 +71,16 @@ def value(command: Sequence[str], option: str) -> str:
     return command[command.index(option) + 1]
 
 
-def deciding_options(command: Sequence[str], hashed: tuple[str, ...]) -> list[str]:
-    """The options of a command but those that begin so, and the files that it reads and writes."""
+def deciding_options(command: Sequence[str]) -> list[str]:
+    """The options of a command but those that name files."""
     options, words = list[str](), iter(command[1:])
     for word in words:
-        if word in ("-o", "-c") or word.startswith(hashed):
+        if word in ("-o", "-c") or word.startswith(PATHS):
             if word in WITH_WORD:
                 next(words)
         else:
             options.append(word)
     return options
-
-
-def preprocessed(command: Sequence[str]) -> bytes | None:
-    """The text that a host's compiler sees; None where more than it decides the object."""
-    target = command.index("-o")
-    preprocess = [*command[:target], *command[target + 2 :], "-E", "-P"]
-    preprocess.remove("-c")
-    text = subprocess.run(preprocess, capture_output=True, check=False)
-    return None if text.returncode != 0 or b".incbin" in text.stdout else text.stdout
 
 
 def headers(command: Sequence[str]) -> Iterator[tuple[str, Path]]:
@@ -110,7 +102,7 @@ def with_headers(command: Sequence[str]) -> bytes | None:
         return None
     contents = {path: path.read_bytes() for _, path in headers(command)}
     contents[source] = source.read_bytes()
-    if any(map(INCLUDED_SOURCE.search, contents.values())):
+    if any(map(NEITHER.search, contents.values())):
         return None
     digest = hashlib.sha256()
     for name, path in (*headers(command), ("", source)):
@@ -141,9 +133,8 @@ def compiled(command: Sequence[str]) -> bytes:
 def main(command: list[str]) -> int:
     """Run a command, or take what it made before; its exit status."""
     command, text = [*expanded(command)], None
-    hashed = PATHS if is_by(GPU_COMPILERS, command) else PREPROCESSED
     if is_kept(command):
-        text = with_headers(command) if hashed is PATHS else preprocessed(command)
+        text = with_headers(command)
     if text is None:
         return subprocess.run(command, check=False).returncode
     # the package itself would be imported for longer than a file takes to compile
@@ -152,7 +143,7 @@ def main(command: list[str]) -> int:
     assert spec.loader is not None
     caches = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(caches)
-    options = "\0".join(deciding_options(command, hashed))
+    options = "\0".join(deciding_options(command))
     try:
         code = caches.compiled_once(lambda: compiled(command), (), versions(command), options, text)
     except Failed as failure:

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
-from importlib import metadata
 from inspect import getsource
 from pathlib import Path
 from secrets import token_hex
@@ -152,6 +151,8 @@ def compiled_once(
 @cache
 def package_version(package: str) -> str:
     """The version of an installed package, or `none`."""
+    from importlib import metadata  # a fifth of the start of whatever looks only for kept code
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

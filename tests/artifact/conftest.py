@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifact.projects import build, export, run, small_model
+from tests.artifact.projects import WITHOUT_OPTIMISATION, build, export, run, small_model
 from tests.cpu_projects import built
 
 
@@ -27,7 +27,7 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The build of the small model's project for this CPU."""
     place = tmp_path_factory.mktemp("on-cpu") / "project"
     export(small_model(), place, "cpu")
-    return built(place, "cpu", "-DCMAKE_BUILD_TYPE=Debug").parent
+    return built(place, "cpu", *WITHOUT_OPTIMISATION).parent
 
 
 @pytest.fixture(params=["emulated", "on_cpu"])

@@ -26,6 +26,8 @@ needs_cmake = needs("cmake", "g++")
 needs_nvcc = needs("cmake", "g++", "nvcc")
 needs_hipcc = needs("cmake", "hipcc")
 HIP = {"HIP_PLATFORM": "amd"}
+WITHOUT_OPTIMISATION = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+"""For quick builds with assertions; objects without debug data are kept by their content."""
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>

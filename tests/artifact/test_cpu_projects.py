@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.artifact.projects import attempt, needs_cmake, run
+from tests.artifact.projects import WITHOUT_OPTIMISATION, attempt, needs_cmake, run
 from tests.artifact.test_interface import Library
 from tests.cpu_projects import built, execution, network, project_of
 from tests.tools import needs
@@ -19,7 +19,6 @@ from tests.tools import needs
 pytestmark = needs_cmake
 needs_qemu = needs("aarch64-linux-gnu-g++", "qemu-aarch64")
 EXACT = 1e-6
-QUICKLY = ("-DCMAKE_BUILD_TYPE=Debug",)
 
 TASK = re.compile(r'^    /\* \d+ \*/ \{"\w*", "[^"]*", \d+\},$', re.MULTILINE)
 """A task's row of plan.cpp: kernel, nodes and stream."""
@@ -38,7 +37,7 @@ ARM = {
 def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project of the small loop for this host, built."""
     folder = tmp_path_factory.mktemp("native")
-    built(project_of(network("small:loop"), "cpu", EXACT, folder), "cpu", *QUICKLY)
+    built(project_of(network("small:loop"), "cpu", EXACT, folder), "cpu", *WITHOUT_OPTIMISATION)
     return folder / "project"
 
 
@@ -130,7 +129,7 @@ def test_aarch64_computes_as_onnxruntime_does(name: str, arm: Path):
     own, target = name.partition(" ")[0], ARM[name]
     shutil.rmtree(arm / "artifact", ignore_errors=True)
     project = project_of(network(f"small:{own}"), target, 0.0 if own == "bytes" else EXACT, arm)
-    program = built(project, target, *QUICKLY)
+    program = built(project, target, *WITHOUT_OPTIMISATION)
     assert "ok   " in said(program, *execution(target))
     by = name.rpartition(" by ")[2]
     if own == "bytes":
@@ -144,7 +143,7 @@ def test_a_cpu_without_the_features_is_told_and_not_run(arm: Path):
     target = "cpu:neoverse-n1"
     shutil.rmtree(arm / "artifact", ignore_errors=True)
     project = project_of(network("small:bytes"), target, 0.0, arm)
-    program, old = built(project, target, *QUICKLY), execution("cpu:cortex-a53")
+    program, old = built(project, target, *WITHOUT_OPTIMISATION), execution("cpu:cortex-a53")
     assert said(program, *old, status=77) == "skipped: this CPU does not have dotprod\n"
     refused = attempt("cmake", "-S", project, "-B", arm / "wrong")
     assert refused.returncode != 0

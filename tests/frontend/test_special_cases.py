@@ -58,8 +58,16 @@ def test_a_gemm_with_beta_zero_does_not_read_c(shape: tuple[int, ...], known: bo
 
 
 @pytest.mark.parametrize("target", [None, *TARGETS])
-@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
-@pytest.mark.parametrize("factors", [(0.5, 1.0), (1.5, 0.5), (1.0, 0.25), (3.0, 2.0), (0.0, 0.5)])
+@pytest.mark.parametrize(
+    ("dtype", "factors"),
+    [
+        ("int32", (0.5, 1.0)),
+        ("int64", (1.5, 0.5)),
+        ("uint32", (1.0, 0.25)),
+        ("uint64", (3.0, 2.0)),
+        ("int64", (0.0, 0.5)),
+    ],
+)
 def test_a_gemm_of_integers_is_truncated_once(
     factors: tuple[float, float], dtype: str, target: str | None
 ):

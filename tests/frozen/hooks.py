@@ -45,9 +45,6 @@ REGISTERS = 32
 ENTRY = re.compile(r"^define void @(\w+)_0\(ptr noalias readonly %buffers", re.M)
 """The first entry point of a CPU kernel, which is named after it."""
 
-ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+(?=[".])')
-"""The address by which TVM names a buffer in LLVM's metadata on what may overlap."""
-
 
 def fetched(name: str) -> Any:
     """What `MODULE:NAME` means; SystemExit that says where to correct it if there is none."""
@@ -149,10 +146,8 @@ class Observer:
 
 
 def repeatable(text: str) -> str:
-    """LLVM's text of a kernel without its name, and with numbers for the addresses of buffers."""
+    """LLVM's text of a kernel without its name."""
     entry = ENTRY.search(text)
-    addresses: dict[str, str] = {}
-    text = ADDRESS.sub(lambda m: addresses.setdefault(m[0], f"buffer{len(addresses)}"), text)
     return text.replace(entry[1], "KERNEL") if entry else text
 
 

@@ -46,6 +46,9 @@ _ELEMENT_BYTES = {
     "double": 8,
     "ptr": 8,
 }
+_ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+')
+"""The address that a buffer's variable has in this process, by which TVM names it for aliasing."""
+
 _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
 
@@ -63,6 +66,8 @@ UNROLLED_LOOP = 8
 
 def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
     """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
+
+    The same functions give the same text in every process, so that its object can be kept.
 
     Vector accesses are made to expect no more than their elements' alignment, as buffers may be
     views at any element of a tensor.
@@ -85,7 +90,13 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     text = _OTHER_THAN_SUMS.sub(r"\1 ", text)
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
-    return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))
+    return with_numbered_buffers(_TVM_GLOBALS.sub("", _DEBUG.sub("", text)))
+
+
+def with_numbered_buffers(text: str) -> str:
+    """TVM's code whose buffers have numbers, in the order of their names, in place of addresses."""
+    numbers = {name: i for i, name in enumerate(dict.fromkeys(_ADDRESS.findall(text)))}
+    return _ADDRESS.sub(lambda m: f"buffer{numbers[m[0]]}", text)
 
 
 def entry_text(symbol: str, body: str, arguments: int) -> str:

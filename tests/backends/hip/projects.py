@@ -19,7 +19,7 @@ from compiler.driver.build import Build
 from compiler.driver.build import build as build_model
 from compiler.driver.settings import Settings
 from compiler.verify.seals import sealed_library
-from tests.artifact.projects import build
+from tests.artifact.projects import WITHOUT_OPTIMISATION, build
 
 Array = NDArray[Any]
 
@@ -93,8 +93,8 @@ def artifact_of(built: Build, library: bytes = b"") -> Artifact:
 def emulated_library(built: Build, place: Path) -> bytes:
     """The library of a module, exported and built for the emulator."""
     export_project(artifact_of(built), place, version="0", check=None)
-    quick = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
-    return (build(place, "EMU", *quick, target="flowloom") / "libflowloom.so").read_bytes()
+    folder = build(place, "EMU", *WITHOUT_OPTIMISATION, target="flowloom")
+    return (folder / "libflowloom.so").read_bytes()
 
 
 def module_of(built: Build, library: bytes, mode: str = "graph") -> Module:

@@ -1,8 +1,15 @@
-"""Kernels' texts can be written where every kernel came from the cache."""
+"""Kernels' texts can be written where every kernel came from the cache, and are always the same."""
 
 import subprocess
 import sys
 from pathlib import Path
+
+from compiler.kernels.building.kernel import scheduled_launches
+from compiler.kernels.cpu.codegen import llvm_text
+from compiler.kernels.cpu.generic import schedule_cpu
+from compiler.kernels.group import Group, Node, TensorInfo
+from compiler.kernels.tir.launches import launch_module
+from compiler.target.target import parse_cpu
 
 PROGRAM = """
 from onnx import parser
@@ -31,3 +38,16 @@ def test_texts_need_no_kernel_to_be_built_before():
     cuda, hip = (line.split()[1:] for line in ran.stdout.splitlines())
     assert cuda[0] == hip[0] == "True"
     assert hip[1] == "False"  # second entry points are CUDA's
+
+
+def test_functions_in_other_memory_have_the_same_llvm_code():
+    """TVM names buffers by their addresses, which differ between processes too."""
+    target, info = parse_cpu("cpu"), TensorInfo("float32", (8, 8))
+    node = Node("Softmax", {"axis": 1}, (0,), (1,))
+    group = Group("g", (info, info), 1, (False,), {}, (node,), (1,))
+    function = schedule_cpu(group, target).function
+    assert function is not None
+    modules = [launch_module(scheduled_launches(group, function)[0]) for _ in range(2)]
+    first, second = (llvm_text(module, target) for module in modules)
+    assert "tbaa" in first
+    assert first == second

@@ -134,6 +134,9 @@ def test_other_architectures_multiply_by_shuffles(precision: str):
         assert error(replace(kernel, text=text), group, Order(1, lanes)) < BOUNDS[precision]
 
 
+LARGE = Tile(128, 128, 64, 32, 1, STAGES, WAVE)
+
+
 def disassembly(kernel: KernelSource, target: GpuTarget, folder: Path) -> str:
     """The instructions and notes of a kernel's code objects."""
     symbols = [launch.symbol for launch in kernel.launches]
@@ -163,8 +166,17 @@ def check_resources(text: str) -> None:
 
 
 @compiled
-@pytest.mark.parametrize("precision", BOUNDS)
-@pytest.mark.parametrize("tile", [None, Tile(128, 128, 64, 32, 1, STAGES, WAVE)])
+@pytest.mark.parametrize(
+    ("precision", "tile"),
+    [
+        ("fp32", None),
+        ("fp16", LARGE),
+        *(
+            pytest.param(*case, marks=pytest.mark.deep)
+            for case in (("bf16", None), ("fp16", None), ("fp32", LARGE), ("bf16", LARGE))
+        ),
+    ],
+)
 def test_hipcc_compiles_matrix_instructions(tile: Tile | None, precision: str, tmp_path: Path):
     group = group_of("Conv", *CASES["window"], (0, 0))
     target = parse_gpu(f"hip:gfx90a:{precision}")
@@ -175,7 +187,9 @@ def test_hipcc_compiles_matrix_instructions(tile: Tile | None, precision: str, t
 
 
 @compiled
-@pytest.mark.parametrize("precision", BOUNDS)
+@pytest.mark.parametrize(
+    "precision", ["fp32", *(pytest.param(p, marks=pytest.mark.deep) for p in ("fp16", "bf16"))]
+)
 def test_hipcc_compiles_for_other_architectures(precision: str, tmp_path: Path):
     group = group_of("Conv", *CASES["window"], (0, 0))
     target = parse_gpu(f"hip:gfx1030:{precision}")
