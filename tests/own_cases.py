@@ -59,8 +59,8 @@ def recurrence(d: Draw) -> Case:
     return Case("Recurrence", inputs, attributes, 2 + (cell == "LSTM"))
 
 
-def scattered_sum(d: Draw) -> Case:
-    """ScatterOrder, and SegmentSum of what it gives."""
+def scattered_rows(d: Draw) -> Case:
+    """ScatterOrder, and SegmentReduce of what it gives."""
     slots, count = d.integer(1, 5), d.integer(1, 8)
     indices = d.random.integers(-slots, slots, count).astype(d.one(np.int32, np.int64))
     if d.flag():
@@ -70,11 +70,12 @@ def scattered_sum(d: Draw) -> Case:
     order = np.argsort(named, kind="stable").astype(np.int32)
     dtype = d.one(*FLOATS)
     updates, data = d.array((count, *tail), dtype), d.array((slots, *tail), dtype)
-    return Case("SegmentSum", [updates, data, starts, order])
+    reduction = d.one("add", "mul", "max", "min")
+    return Case("SegmentReduce", [updates, data, starts, order], {"reduction": reduction})
 
 
 FAMILIES: dict[str, Callable[[Draw], Case]] = {
     f.__name__: f
-    for f in (float8_contraction, partial_ranges, positions, recurrence, scattered_sum)
+    for f in (float8_contraction, partial_ranges, positions, recurrence, scattered_rows)
 }
 """The generators of this module by name."""

@@ -31,7 +31,7 @@ from compiler.net.operators import (
     POSITIONS,
     RECURRENCE,
     SCATTER_ORDER,
-    SEGMENT_SUM,
+    SEGMENT_REDUCE,
 )
 from compiler.net.operators.canonical import onnx_use
 from compiler.net.operators.contractions import FLOAT8_DOMAIN
@@ -198,7 +198,7 @@ class _Exporter:
             POSITIONS: self._positions,
             RECURRENCE: self._recurrence,
             SCATTER_ORDER: self._scatter_order,
-            SEGMENT_SUM: self._segment_sum,
+            SEGMENT_REDUCE: self._segment_reduce,
         }
 
     def _scatter_order(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
@@ -208,8 +208,8 @@ class _Exporter:
         nodes = Nodes(self.names.fresh, self._constant)
         return scatter_order_nodes(nodes, self.names[op.inputs[0]], outputs, slots - 1, count)
 
-    def _segment_sum(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
-        """The nodes of a SegmentSum."""
+    def _segment_reduce(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a SegmentReduce."""
         inputs, output = [self.names[value] for value in op.inputs], self.names[op.outputs[0]]
         slots, count = (shape_of(value.type)[0] for value in op.inputs[1:4:2])
         nodes = Nodes(self.names.fresh, self._constant)
@@ -221,7 +221,7 @@ class _Exporter:
         slot = nodes.add("Slice", nodes.add("CumSum", marks, 0), [0], [count])
         sorted_updates = nodes.add("Gather", updates, order, axis=0)
         places = nodes.add("Unsqueeze", slot, [1])
-        nodes.named("ScatterND", [data, places, sorted_updates], output, reduction="add")
+        nodes.named("ScatterND", [data, places, sorted_updates], output, reduction=op["reduction"])
         return nodes.made
 
     def _partial_ranges(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:

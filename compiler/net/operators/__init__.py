@@ -22,7 +22,7 @@ from compiler.net.operators.positions import POSITIONAL, POSITIONS
 from compiler.net.operators.ranges import PARTIAL_RANGES, RANGES
 from compiler.net.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.net.operators.reductions import REDUCTIONS
-from compiler.net.operators.segments import SCATTER_ORDER, SEGMENT_SUM, SEGMENTS
+from compiler.net.operators.segments import SCATTER_ORDER, SEGMENT_REDUCE, SEGMENTS
 from compiler.net.operators.views import VIEWS
 from compiler.net.spec import (
     LARGEST_TENSOR,
@@ -49,7 +49,7 @@ __all__ = [
     "POSITIONS",
     "RECURRENCE",
     "SCATTER_ORDER",
-    "SEGMENT_SUM",
+    "SEGMENT_REDUCE",
     "STRUCTURAL_INPUTS",
     "Kind",
     "KnownTensor",

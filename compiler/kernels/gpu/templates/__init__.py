@@ -20,7 +20,7 @@ from compiler.kernels.gpu.templates.recurrence.template import PersistentRecurre
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
 from compiler.kernels.gpu.templates.scatter.template import Scatter
 from compiler.kernels.gpu.templates.scatter_order.template import SortUpdates
-from compiler.kernels.gpu.templates.segment_sum.template import SumSegments
+from compiler.kernels.gpu.templates.segment_reduce.template import ReduceSegments
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
@@ -52,7 +52,7 @@ TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     Pointwise(),
     Scatter(),
     SortUpdates(),
-    SumSegments(),
+    ReduceSegments(),
     SortRows(),
     ScanRows(),
     Generic(),
