@@ -22,6 +22,18 @@ def float8_contraction(d: Draw) -> Case:
     return Case("ConvFloat8", [x.astype(first), w.astype(second)], {"pads": pads})
 
 
+def fourier_transform(d: Draw) -> Case:
+    """FourierTransform with either sign, of rows that are shorter, or half a spectrum."""
+    length, half = d.integer(1, 40), d.flag()
+    have = length // 2 + 1 if half else d.integer(1, length)
+    shape = (d.integer(1, 3), have)
+    parts: list[Array | None] = [d.array(shape, "float32") for _ in range(1 + d.flag())]
+    flags = {"inverse": int(d.flag()), "half": int(half)}
+    return Case(
+        "FourierTransform", parts, {"length": length, "bins": d.integer(1, length), **flags}, 2
+    )
+
+
 def partial_ranges(d: Draw) -> Case:
     """PartialRanges in one part: which elements others have is the kernel's choice."""
     return Case("PartialRanges", [d.array(d.shape(1, empty=False), "float32")], {"count": 1}, 2)
@@ -76,6 +88,13 @@ def scattered_rows(d: Draw) -> Case:
 
 FAMILIES: dict[str, Callable[[Draw], Case]] = {
     f.__name__: f
-    for f in (float8_contraction, partial_ranges, positions, recurrence, scattered_rows)
+    for f in (
+        float8_contraction,
+        fourier_transform,
+        partial_ranges,
+        positions,
+        recurrence,
+        scattered_rows,
+    )
 }
 """The generators of this module by name."""

@@ -38,7 +38,7 @@ from compiler.driver.settings import SUBSTITUTE, Settings
 from compiler.errors import DeviceError, KernelError
 from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import Imported, import_graph, lowered
-from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.fusion.whole import whole_kernels
 from compiler.graph.targets import set_target
 from compiler.ir import dataflow
 from compiler.ir.flatten import schedule_of
@@ -141,7 +141,7 @@ def build(
         input_shapes,
         settings.check_indices,
         target.runs_control_flow,
-        has_kernel=recurrence_kernels(target),
+        has_kernel=whole_kernels(target),
         semantics=settings.semantics,
     )
     variants = lowered_variants(graph, settings)

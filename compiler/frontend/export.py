@@ -10,7 +10,12 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
-from compiler.frontend.export_nodes import Nodes, partial_range_nodes, position_nodes
+from compiler.frontend.export_nodes import (
+    Nodes,
+    fourier_nodes,
+    partial_range_nodes,
+    position_nodes,
+)
 from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
@@ -26,6 +31,7 @@ from compiler.ir.values import (
 )
 from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
+    FOURIER,
     OPERATORS,
     PARTIAL_RANGES,
     POSITIONS,
@@ -194,12 +200,20 @@ class _Exporter:
     def _own(self) -> Mapping[str, Callable[[dataflow.OperatorOp], list[onnx.NodeProto]]]:
         """How operators that ONNX does not have are written."""
         return {
+            FOURIER: self._fourier,
             PARTIAL_RANGES: self._partial_ranges,
             POSITIONS: self._positions,
             RECURRENCE: self._recurrence,
             SCATTER_ORDER: self._scatter_order,
             SEGMENT_REDUCE: self._segment_reduce,
         }
+
+    def _fourier(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a FourierTransform."""
+        nodes = Nodes(self.names.fresh, self._constant)
+        parts = [name for value in op.inputs if (name := self.names[value])]
+        outputs = [self.names[value] for value in op.outputs]
+        return fourier_nodes(nodes, parts, outputs, attributes_of(op))
 
     def _scatter_order(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
         """The nodes of a ScatterOrder."""

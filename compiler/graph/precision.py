@@ -224,21 +224,27 @@ class _Reader:
             on_gpu = target_of(self.graph).is_gpu
             if op.type_name == "Conv" and on_gpu and self._prefers_float32(op, outer):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
-            if op.type_name in FLOAT_CONTRACTIONS:
-                self._multiplied(op, outer)
+            self._multiplied(op, outer)
             if self._may_overflow(op):
                 self.overflowing.update(op.outputs)
         for inner, result in zip(group.results_yielded, group.outputs, strict=True):
             if inner in self.overflowing:
                 self.overflowing.add(result)
-            if isinstance(inner.owner, OperatorOp) and _is_kept(inner.owner):
-                self.kept.append(result)
-            if isinstance(inner.owner, OperatorOp) and _is_extreme(inner.owner):
-                sources = _sources(inner.owner.inputs[0])
-                self.extremes += [(outer[v], result) for v in sources if v in outer]
+            if isinstance(inner.owner, OperatorOp):
+                self._result(inner.owner, result, outer)
+
+    def _result(self, op: OperatorOp, result: SSAValue, outer: Mapping[SSAValue, SSAValue]) -> None:
+        """Note whether the result of a group that an operator computes stays, or with what."""
+        if _is_kept(op):
+            self.kept.append(result)
+        if _is_extreme(op):
+            sources = _sources(op.inputs[0])
+            self.extremes += [(outer[v], result) for v in sources if v in outer]
 
     def _multiplied(self, op: OperatorOp, outer: Mapping[SSAValue, SSAValue]) -> None:
-        """Note two operands of a contraction that are computed beforehand, or inputs."""
+        """Note both operands of a contraction where neither is a weight."""
+        if op.type_name not in FLOAT_CONTRACTIONS:
+            return
         sources = [outer.get(moved_from(operand)) for operand in op.inputs[:2]]
         computed = [v for v in sources if v and not isinstance(v.owner, WeightOp | ConstantOp)]
         if len(computed) == 2:

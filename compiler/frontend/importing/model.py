@@ -27,7 +27,7 @@ from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
-from compiler.graph.fusion.recurrences import Recurrence, unroll_all
+from compiler.graph.fusion.whole import Whole, in_parts
 from compiler.support.collector import collector_paused
 from compiler.tensors.contraction import Contraction
 
@@ -52,7 +52,7 @@ def import_model(
     check_indices: bool = False,
     regions: bool = False,
     contraction: Contraction = Contraction.BYTES,
-    has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    has_kernel: Callable[[Whole], bool] = in_parts,
     semantics: Semantics = ONNX,
 ) -> Imported:
     """Import an ONNX model with quantised operands contracted in one way; see `import_graph`."""
@@ -66,14 +66,14 @@ def import_graph(
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
     regions: bool = False,
-    has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    has_kernel: Callable[[Whole], bool] = in_parts,
     semantics: Semantics = ONNX,
 ) -> Graph:
     """The graph of an ONNX model, with `input_shapes` for inputs whose dimensions are symbolic.
 
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph. A
-    recurrence that `has_kernel` stays one operator. `semantics` says where results are
+    recurrence or transform that `has_kernel` stays one operator. `semantics` says where results are
     onnxruntime's, and warns where nobody chose.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
@@ -107,7 +107,7 @@ def specialise(
     folder: ModelFolder | None,
     check_indices: bool = False,
     regions: bool = False,
-    has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    has_kernel: Callable[[Whole], bool] = in_parts,
     semantics: Semantics = ONNX,
 ) -> Graph:
     """The model's graph for fixed input shapes; `folder` holds its external data."""

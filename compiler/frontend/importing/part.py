@@ -22,7 +22,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.graph.fusion.recurrences import Recurrence, unroll_all
+from compiler.graph.fusion.whole import Whole, in_parts
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
@@ -38,8 +38,8 @@ class ModelContext:
     check_indices: bool = False
     regions: bool = False
     """Whether the target runs If and Loop whose bodies stay graphs."""
-    has_kernel: Callable[[Recurrence], bool] = unroll_all
-    """Whether a recurrence has one kernel for all its steps."""
+    has_kernel: Callable[[Whole], bool] = in_parts
+    """Whether a recurrence or a transform has one kernel for all its steps."""
     semantics: Semantics = ONNX
 
     def calls_function(self, node: onnx.NodeProto) -> bool:

@@ -13,6 +13,7 @@ from compiler.net.attributes import Mismatch
 from compiler.net.evaluation import EVALUATIONS
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
+from compiler.net.operators.fourier import FOURIER, FOURIERS
 from compiler.net.operators.indices import check_constant_indices
 from compiler.net.operators.injective import INJECTIVE
 from compiler.net.operators.normalization import NORMALIZATIONS
@@ -41,6 +42,7 @@ from compiler.net.spec import (
 __all__ = [
     "BYTE_CONTRACTIONS",
     "FLOAT8_CONTRACTIONS",
+    "FOURIER",
     "INTEGER_CONTRACTIONS",
     "KINDS",
     "LARGEST_TENSOR",
@@ -81,6 +83,7 @@ _FAMILIES: dict[str, OpSpec] = {
     **VIEWS,
     **OPAQUE,
     **RECURRENCES,
+    **FOURIERS,
     **SEGMENTS,
     **RANGES,
     **POSITIONAL,

@@ -1,4 +1,4 @@
-"""Scatters that combine rows, in two steps: the order of the updates, which they share, and the rest."""
+"""Scatters that combine rows, in two steps, of which they share the order of the updates."""
 
 from compiler.net.attributes import Shape, integer, one_of
 from compiler.net.facts import Facts
@@ -55,6 +55,6 @@ SEGMENTS: dict[str, OpSpec] = {
 ScatterOrder takes one index for each update and gives the rows of a CSR matrix: update
 `order[starts[s]]` is the first one of slot `s`, those of a slot keep their order, and
 `starts[slots]` is their number. SegmentReduce combines slice `s` of the data with
-`updates[order[k]]` for each `k` from `starts[s]` to `starts[s + 1]`, as a scatter of its `reduction`
-does.
+`updates[order[k]]` for each `k` from `starts[s]` to `starts[s + 1]`, as a scatter with its
+`reduction` does.
 """

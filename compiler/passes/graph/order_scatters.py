@@ -27,8 +27,8 @@ Order = tuple[SSAValue, SSAValue]
 
 @dataclass(frozen=True)
 class OrderScatters(GraphPass):
-    """Rewrite scatters that combine rows as a ScatterOrder, which sorts the updates by the rows that
-    their indices name, and a SegmentReduce, which combines each row's.
+    """Rewrite scatters that combine rows as a ScatterOrder, which sorts the updates by the rows
+    that their indices name, and a SegmentReduce, which combines each row's.
 
     Requires: nothing; best after `canonicalize`. Ensures: in a graph for a GPU, no scatter is left
     that `compiler.graph.fusion.scattered_rows` finds, but those by computed indices into more than

@@ -8,6 +8,7 @@ from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsL
 from compiler.kernels.gpu.templates.cumulative.template import ScanRows
 from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
+from compiler.kernels.gpu.templates.fourier.template import TransformRows
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
@@ -57,6 +58,7 @@ TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     SelectRows(),
     SortRows(),
     ScanRows(),
+    TransformRows(),
     Generic(),
 )
 """All templates; of equally fast ones the first takes a group, the last what no other matches."""

@@ -77,9 +77,10 @@ def _constants(problem: Problem, parts: int, threads: int, segments: int) -> str
     }
     lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
     combined, identity = COMBINE[problem.reduction]
+    function = "  static __device__ __forceinline__ float"
     lines += [
-        f"  static __device__ __forceinline__ float combine(float a, float b) {{ return {combined}; }}",
-        f"  static __device__ __forceinline__ float identity() {{ return {identity}; }}",
+        f"{function} combine(float a, float b) {{ return {combined}; }}",
+        f"{function} identity() {{ return {identity}; }}",
     ]
     return "\n".join(["struct Problem {", *lines, "};", ""])
 

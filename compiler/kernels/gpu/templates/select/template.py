@@ -54,8 +54,8 @@ class Config:
 
 
 LAUNCH_US, STEP_US, BARRIER_US, COMPARED_US = 2.2, 0.1, 0.06, 0.0014
-"""Microseconds of a launch with its loads and stores, of a step of the search with a warp and with
-more for a row, and of a comparison by each of the warps of a scheduler: by latencies, not fitted."""
+"""Microseconds of a launch with its loads and stores, of a step of the search, of its barrier where
+a row has more than a warp, and of a comparison by each of a scheduler's warps: not fitted."""
 
 SCHEDULERS = 4
 """Warps of an SM that compute at a time."""
@@ -75,7 +75,7 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
         return [problem] if problem and problem.count <= MOST_COUNT else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
-        """Warps and blocks whose registers hold a row, of which some threads may have no element."""
+        """Warps and blocks whose registers hold a row."""
         most = KEY_BYTES // max(4, ELEMENT_BYTES[problem.dtype])
         for config in map(Config, (32, 128, 256, 512, 1024)):
             fits = config.shared_bytes(problem) <= DEFAULT_SHARED_BYTES
@@ -83,7 +83,7 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
                 yield config
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The steps of the search and the ranks of what is selected, by the warps of a scheduler."""
+        """The steps of the search and the ranks of what is selected, by a scheduler's warps."""
         device, items, blocks = target.device, config.items(problem), config.blocks(problem)
         size = ELEMENT_BYTES[problem.dtype]
         registers = items * max(4, size) // 4 + OTHER_REGISTERS

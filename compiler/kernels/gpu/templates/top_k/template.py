@@ -193,7 +193,7 @@ def result_parameters(group: Group, problem: Problem) -> list[tuple[str, str, in
 
 
 def results_text(group: Group, problem: Problem) -> str:
-    """Where a kernel's last launch writes entries: its results, of which one may be missing."""
+    """Where the last launch writes entries: the results, of which one may be missing."""
     written = _written(group, problem)
     given = [own if which in written else "nullptr" for which, (_, own) in enumerate(_RESULTS)]
     return f"Results<Problem>{{data, {', '.join(given)}}}"
@@ -234,7 +234,7 @@ def _infinite(dtype: str) -> int:
 
 LAUNCH_US, MERGE_US, REGISTERS = 2.2, 2.0, 80
 """Microseconds of a launch with its loads and stores, and of one merge of a tile with its two
-barriers; registers of a thread. The 300 largest of 8,400, by two launches, took 39 us on an H200."""
+barriers; registers of a thread. Two launches for 300 of 8,400 took 39 us on an H200."""
 
 ENTRIES = 2.6e3
 """Entries that an SM sorts or merges in a microsecond, each move of one counted: the 20 largest of
