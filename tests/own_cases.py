@@ -29,9 +29,8 @@ def fourier_transform(d: Draw) -> Case:
     shape = (d.integer(1, 3), have)
     parts: list[Array | None] = [d.array(shape, "float32") for _ in range(1 + d.flag())]
     flags = {"inverse": int(d.flag()), "half": int(half)}
-    return Case(
-        "FourierTransform", parts, {"length": length, "bins": d.integer(1, length), **flags}, 2
-    )
+    attributes = {"length": length, "bins": d.integer(1, length), **flags}
+    return Case("FourierTransform", [*parts], attributes, 1 if half else 2)  # which are real
 
 
 def partial_ranges(d: Draw) -> Case:
