@@ -53,9 +53,10 @@ class Config:
         return self.threads // self.sharers * problem.count * problem.entry_bytes
 
 
-LAUNCH_US, STEP_US, BARRIER_US, COMPARED_US = 2.2, 0.1, 0.06, 0.0014
+LAUNCH_US, STEP_US, BARRIER_US, COMPARED_US, RANKED_US = 2.2, 0.1, 0.06, 0.003, 0.008
 """Microseconds of a launch with its loads and stores, of a step of the search, of its barrier where
-a row has more than a warp, and of a comparison by each of a scheduler's warps: not fitted."""
+a row has more than a warp, and of comparing an element in a step, and one that is selected with
+another, by each of a scheduler's warps: fitted to six problems on an H200 (15 to 100 us)."""
 
 SCHEDULERS = 4
 """Warps of an SM that compute at a time."""
@@ -92,7 +93,7 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
         together = min(resident, ceil_div(blocks, device.sms))
         warps = max(1.0, together * config.threads / 32 / SCHEDULERS)
         step = STEP_US + (BARRIER_US if config.sharers > 32 else 0) + items * warps * COMPARED_US
-        ranks = ceil_div(problem.count, config.sharers) * problem.count * warps * COMPARED_US
+        ranks = ceil_div(problem.count, config.sharers) * problem.count * warps * RANKED_US
         waves = ceil_div(blocks, resident * device.sms)
         return 1e3 * (LAUNCH_US + waves * (8 * size * step + ranks))
 
