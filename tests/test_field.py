@@ -112,8 +112,10 @@ def test_nothing_was_tuned_or_written_for_the_field():
     assert uses_the_field('load("field:espcn")\n')
 
 
-MODULE_METHODS = {"apply", "bfloat16", "children", "cpu", "cuda", "double", "eval", "float", "half"}
-MODULE_METHODS |= {"modules", "parameters", "state_dict", "to", "train", "type"}
+MODULE_METHODS = frozenset(
+    "apply bfloat16 children cpu cuda double eval float half modules parameters state_dict to train"
+    " type".split()
+)
 """Methods of PyTorch's modules that benchmarks and exporters call."""
 
 

@@ -248,7 +248,7 @@ class _Reader:
         sources = [outer.get(moved_from(operand)) for operand in op.inputs[:2]]
         computed = [v for v in sources if v and not isinstance(v.owner, WeightOp | ConstantOp)]
         if len(computed) == 2:
-            self.multiplied += [(*computed,), (*reversed(computed),)]
+            self.multiplied += [(computed[0], computed[1]), (computed[1], computed[0])]
 
     def _prefers_float32(self, conv: OperatorOp, outer: Mapping[SSAValue, SSAValue]) -> bool:
         return _prefers_float32(conv, self.merging and _is_weight(conv, outer))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
@@ -39,7 +39,7 @@ def scattered(
     ]
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     names = ("data", "y")
-    nodes = []
+    nodes: list[NodeProto] = []
     if order:
         back = [order.index(axis) for axis in range(len(order))]
         names = ("first", "last")

@@ -27,7 +27,7 @@ from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
-from compiler.graph.fusion.whole import Whole, in_parts
+from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.support.collector import collector_paused
 from compiler.tensors.contraction import Contraction
 
@@ -52,7 +52,7 @@ def import_model(
     check_indices: bool = False,
     regions: bool = False,
     contraction: Contraction = Contraction.BYTES,
-    has_kernel: Callable[[Whole], bool] = in_parts,
+    has_kernel: Callable[[Whole], bool] = no_kernels,
     semantics: Semantics = ONNX,
 ) -> Imported:
     """Import an ONNX model with quantised operands contracted in one way; see `import_graph`."""
@@ -66,7 +66,7 @@ def import_graph(
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
     regions: bool = False,
-    has_kernel: Callable[[Whole], bool] = in_parts,
+    has_kernel: Callable[[Whole], bool] = no_kernels,
     semantics: Semantics = ONNX,
 ) -> Graph:
     """The graph of an ONNX model, with `input_shapes` for inputs whose dimensions are symbolic.
@@ -107,7 +107,7 @@ def specialise(
     folder: ModelFolder | None,
     check_indices: bool = False,
     regions: bool = False,
-    has_kernel: Callable[[Whole], bool] = in_parts,
+    has_kernel: Callable[[Whole], bool] = no_kernels,
     semantics: Semantics = ONNX,
 ) -> Graph:
     """The model's graph for fixed input shapes; `folder` holds its external data."""

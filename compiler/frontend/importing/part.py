@@ -22,7 +22,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.graph.fusion.whole import Whole, in_parts
+from compiler.graph.fusion.whole import Whole, no_kernels
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
@@ -38,7 +38,7 @@ class ModelContext:
     check_indices: bool = False
     regions: bool = False
     """Whether the target runs If and Loop whose bodies stay graphs."""
-    has_kernel: Callable[[Whole], bool] = in_parts
+    has_kernel: Callable[[Whole], bool] = no_kernels
     """Whether a recurrence or a transform has one kernel for all its steps."""
     semantics: Semantics = ONNX
 

@@ -10,6 +10,7 @@ from math import prod
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.net.operators import POSITIONS
+from compiler.tensors.substitution import extents_in
 
 STORES = ("none", None)
 """The reductions of scatters that combine nothing; before opset 16 there is no such attribute."""
@@ -59,8 +60,7 @@ def _before_transpose(call: Call, data: Value) -> tuple[Value, list[int]]:
 
 def _is_chosen(data: Value, depth: int) -> bool:
     """Whether data have elements, of numbers that no run decides, and indices of some axes."""
-    numbers = all(isinstance(extent, int) for extent in data.shape)
-    return numbers and depth > 0 and prod(data.shape) > 0
+    return not [*extents_in([data.shape])] and depth > 0 and prod(data.shape) > 0
 
 
 def _named(call: Call, indices: Value, data: Value, axis: int) -> Value:

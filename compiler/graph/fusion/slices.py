@@ -26,7 +26,7 @@ class Sliced:
     parts: Sequence[dict[str, list[int]] | None]
 
 
-def sliced(op: OperatorOp) -> Sliced | None:
+def before_slice(op: OperatorOp) -> Sliced | None:
     """An elementwise operator on slices instead of a Slice of its result, or None.
 
     It computes integers of which only slices are read, no element of them twice.

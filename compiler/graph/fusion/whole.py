@@ -9,11 +9,11 @@ from compiler.target.target import Target
 
 Whole = Recurrence | Transform
 
-LONGEST_TRANSFORM = 4096
+MOST_ELEMENTS = 4096
 """The longest transform whose rows fit the shared memory of a block."""
 
 
-def in_parts(whole: Whole) -> bool:
+def no_kernels(whole: Whole) -> bool:
     """`has_kernel` of a target without any kernel for such operators."""
     return False
 
@@ -26,5 +26,5 @@ def whole_kernels(target: Target) -> Callable[[Whole], bool]:
 def _has_kernel(whole: Whole, target: Target) -> bool:
     if isinstance(whole, Recurrence):
         return has_kernel(whole, target)
-    fits = whole.rows > 0 and whole.length <= LONGEST_TRANSFORM
+    fits = whole.rows > 0 and whole.length <= MOST_ELEMENTS
     return target.is_gpu and fits and bool(radices_of(whole.length))

@@ -196,29 +196,3 @@ def test_results_stay_and_a_second_time_changes_nothing(model: Model):
     text = str(model.module)
     run(model, "canonicalize")
     assert str(model.module) == text
-
-
-def parts_of_indices(whole: bool, dtype: str) -> list[str]:
-    """What is left of an Add of a column and a row, of which two columns are read, or also all."""
-
-    def case(b: GraphBuilder, x: SSAValue) -> SSAValue:
-        row = b.constant([3, 5], dtype)
-        added = b.op("Add", x, row, shape=(3, 2))
-        cuts = (([n], [n + 1]) for n in range(2))
-        one, other = (
-            b.op("Slice", added, *(b.constant(n, "int64") for n in (*cut, [1])), shape=(3, 1))
-            for cut in cuts
-        )
-        both = b.op("Mul", one, other)
-        return b.op("Sub", added, both) if whole else both
-
-    return after(case, (3, 1), dtype)
-
-
-def test_parts_of_indices_are_computed_where_they_are_read():
-    moved = ["Add", "Add", "Mul", "Slice", "Slice"]  # of the row
-    assert sorted(parts_of_indices(whole=False, dtype="int64")) == moved
-    kept = ["Add", "Mul", "Slice", "Slice", "Sub"]
-    assert sorted(parts_of_indices(whole=True, dtype="int64")) == kept
-    kept = ["Add", "Mul", "Slice", "Slice"]
-    assert sorted(parts_of_indices(whole=False, dtype="float32")) == kept

@@ -150,9 +150,9 @@ template <class P, int... RADICES>
 __device__ __forceinline__ void transform_rows(
     const float* real, const float* imaginary, float* real_bins, float* imaginary_bins) {
   constexpr int SPACE = P::LENGTH + P::LENGTH / 32 + 1;
-  __shared__ float parts[P::BESIDE][2][SPACE];
+  __shared__ float parts[P::ROWS_OF_BLOCK][2][SPACE];
   const int own = threadIdx.x / P::THREADS, lane = threadIdx.x % P::THREADS;
-  const int64_t number = static_cast<int64_t>(blockIdx.x) * P::BESIDE + own;
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * P::ROWS_OF_BLOCK + own;
   const Row row{parts[own][0], parts[own][1]};
   const Elements<P> source{real, imaginary, number};
   const Results<P> target{real_bins, imaginary_bins, number};

@@ -40,14 +40,14 @@ class Problem:
         return min(MOST_THREADS, max(FEWEST_THREADS, wanted))
 
     @property
-    def beside(self) -> int:
+    def rows_of_block(self) -> int:
         """Rows of a block."""
         return max(1, BLOCK // self.threads)
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
-        return self.beside * (self.length + self.length // 32 + 1) * ELEMENT_BYTES
+        return self.rows_of_block * (self.length + self.length // 32 + 1) * ELEMENT_BYTES
 
 
 def read_transform(group: Group) -> Problem | None:
@@ -67,7 +67,7 @@ def _constants(problem: Problem) -> str:
     inverse = bool(attributes["inverse"])
     constants = {
         "THREADS": problem.threads,
-        "BESIDE": problem.beside,
+        "ROWS_OF_BLOCK": problem.rows_of_block,
         "ROWS": problem.rows,
         "HAVE": problem.have,
         "LENGTH": problem.length,
@@ -103,10 +103,10 @@ class TransformRows(OneWay[Problem, GpuTarget]):
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Waves of blocks with the latencies of their stages, or the traffic of the tensors."""
-        threads = problem.threads * problem.beside
+        threads = problem.threads * problem.rows_of_block
         device = target.device
         resident = device.sms * device.resident_blocks(threads, 64, problem.shared_bytes)
-        waves = ceil_div(ceil_div(problem.rows, problem.beside), resident)
+        waves = ceil_div(ceil_div(problem.rows, problem.rows_of_block), resident)
         traffic = 8 * problem.rows * (problem.have + problem.bins) / device.bandwidth / 1000
         latency = waves * len(radices_of(problem.length)) * STAGE_US
         return 1e3 * (LAUNCH_US + max(traffic, latency))
@@ -127,7 +127,7 @@ class TransformRows(OneWay[Problem, GpuTarget]):
         parameters += [f"float* __restrict__ {own}" for own in writes]
         passed = [f"read{reads[own]}" if own in reads else "nullptr" for own in given]
         passed += [own if own in writes else "nullptr" for own in (f"{n}_bins" for n in given)]
-        name, threads = f"{group.name}_0", problem.threads * problem.beside
+        name, threads = f"{group.name}_0", problem.threads * problem.rows_of_block
         radices = ", ".join(map(str, radices_of(problem.length)))
         lines = [
             header("fourier"),
@@ -138,6 +138,6 @@ class TransformRows(OneWay[Problem, GpuTarget]):
             "}",
             "",
         ]
-        grid = (ceil_div(problem.rows, problem.beside), 1, 1)
+        grid = (ceil_div(problem.rows, problem.rows_of_block), 1, 1)
         launch = Launch(name, (*numbers, *writes.values()), grid, (threads, 1, 1))
         return KernelSource("\n".join(lines), (launch,))

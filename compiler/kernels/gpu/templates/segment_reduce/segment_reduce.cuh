@@ -6,8 +6,8 @@
 // shared memory, from where neighbouring threads store neighbouring elements. Without atomics, the order
 // depends on the length of the segment only.
 //
-// `P` holds the constants of one problem; see template.py. `P::combine(a, b)` is the sum, product or extreme
-// of two, `P::identity()` what changes none. `load.source(update)` is the row of an update,
+// `P` holds the constants of one problem; see template.py. `P::combine(a, b)` reduces two
+// numbers to one, `P::identity()` changes none. `load.source(update)` is the row of an update,
 // `load.get<ALIGNED>(source, column, values)` gives what a lane has of it, to be combined by `values.at`;
 // `initial(row, column)` is an element of the data, `store(row, column, total)` takes a result: one of LENGTH
 // of a row, from OFFSET on those that are combined. The others need none: the blocks from SEGMENTS on store them.
