@@ -1,4 +1,4 @@
-"""Contractions before a logarithm, whose terms may cancel, in float32 also where others are in TF32."""
+"""Contractions before a logarithm are in float32 where others are in TF32: terms may cancel."""
 
 import numpy
 import onnx.parser

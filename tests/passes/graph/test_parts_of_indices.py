@@ -7,7 +7,7 @@ from tests.passes.graph.test_canonicalize import after
 
 
 def parts_of_indices(whole: bool, dtype: str) -> list[str]:
-    """The operators left of an Add of a column and a row, of which columns are read, or also all."""
+    """The operators left of an Add of a column and a row: columns of it are read, or also all."""
 
     def case(b: GraphBuilder, x: SSAValue) -> SSAValue:
         row = b.constant([3, 5], dtype)
