@@ -22,6 +22,17 @@ def float8_contraction(d: Draw) -> Case:
     return Case("ConvFloat8", [x.astype(first), w.astype(second)], {"pads": pads})
 
 
+def fourier_transform(d: Draw) -> Case:
+    """FourierTransform with either sign, of rows that are shorter, or half a spectrum."""
+    length, half = d.integer(1, 40), d.flag()
+    have = length // 2 + 1 if half else d.integer(1, length)
+    shape = (d.integer(1, 3), have)
+    parts: list[Array | None] = [d.array(shape, "float32") for _ in range(1 + d.flag())]
+    flags = {"inverse": int(d.flag()), "half": int(half)}
+    attributes = {"length": length, "bins": d.integer(1, length), **flags}
+    return Case("FourierTransform", [*parts], attributes, 1 if half else 2)  # which are real
+
+
 def partial_ranges(d: Draw) -> Case:
     """PartialRanges in one part: which elements others have is the kernel's choice."""
     return Case("PartialRanges", [d.array(d.shape(1, empty=False), "float32")], {"count": 1}, 2)
@@ -59,8 +70,8 @@ def recurrence(d: Draw) -> Case:
     return Case("Recurrence", inputs, attributes, 2 + (cell == "LSTM"))
 
 
-def scattered_sum(d: Draw) -> Case:
-    """ScatterOrder, and SegmentSum of what it gives."""
+def scattered_rows(d: Draw) -> Case:
+    """ScatterOrder, and SegmentReduce of what it gives."""
     slots, count = d.integer(1, 5), d.integer(1, 8)
     indices = d.random.integers(-slots, slots, count).astype(d.one(np.int32, np.int64))
     if d.flag():
@@ -70,11 +81,19 @@ def scattered_sum(d: Draw) -> Case:
     order = np.argsort(named, kind="stable").astype(np.int32)
     dtype = d.one(*FLOATS)
     updates, data = d.array((count, *tail), dtype), d.array((slots, *tail), dtype)
-    return Case("SegmentSum", [updates, data, starts, order])
+    reduction = d.one("add", "mul", "max", "min")
+    return Case("SegmentReduce", [updates, data, starts, order], {"reduction": reduction})
 
 
 FAMILIES: dict[str, Callable[[Draw], Case]] = {
     f.__name__: f
-    for f in (float8_contraction, partial_ranges, positions, recurrence, scattered_sum)
+    for f in (
+        float8_contraction,
+        fourier_transform,
+        partial_ranges,
+        positions,
+        recurrence,
+        scattered_rows,
+    )
 }
 """The generators of this module by name."""

@@ -110,3 +110,22 @@ def test_nothing_was_tuned_or_written_for_the_field():
     assert command == ["examples/zoo/models/*.onnx batch16/*.onnx"]
     assert uses_the_field("from examples import field\n")
     assert uses_the_field('load("field:espcn")\n')
+
+
+MODULE_METHODS = frozenset(
+    "apply bfloat16 children cpu cuda double eval float half modules parameters state_dict to train"
+    " type".split()
+)
+"""Methods of PyTorch's modules that benchmarks and exporters call."""
+
+
+def test_networks_keep_the_methods_of_modules():
+    """A network that keeps a number as `half` cannot be converted to half precision."""
+    hidden: list[str] = []
+    for path in sorted((ROOT / "examples").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                own = isinstance(node.value, ast.Name) and node.value.id == "self"
+                if own and node.attr in MODULE_METHODS:
+                    hidden.append(f"{path.name}:{node.lineno} self.{node.attr}")
+    assert not hidden

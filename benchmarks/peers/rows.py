@@ -14,7 +14,7 @@ import torch._inductor.config
 from benchmarks import gpu_peers
 from benchmarks.peers import contenders, ours, results
 from benchmarks.peers.case import Case, build, relative_error
-from benchmarks.peers.contenders import Contender
+from benchmarks.peers.contenders import Contender, Tensors
 from benchmarks.peers.timing import take_turns
 from benchmarks.peers.together import take_turn
 from compiler.artifact.module import Module
@@ -89,12 +89,13 @@ def measure_model(name: str, options: argparse.Namespace) -> None:
         try:
             if key[1] not in cases:
                 cases[key[1]] = build(name, key[1], options.weights, options.exported)
+            row = Row(cases[key[1]], key[2], options, stream)
+            prepared = row.case.in_precision(row.precision)
         except (Exception, SystemExit) as error:  # a model may refuse a batch size by SystemExit
             traceback.print_exc()
             gpu_peers.give_up(key, options, f"{type(error).__name__}: {str(error)[:300]}")
             continue
-        row = Row(cases[key[1]], key[2], options, stream)
-        measured.append((row, _measured(key, row)))
+        measured.append((row, _measured(key, row, prepared)))
         results.write(options.json, measured[-1][1], gpu_peers.machine())
     # A profiler slows all that runs after it, so it comes when everything has been timed.
     for row, report in measured:
@@ -105,9 +106,9 @@ def measure_model(name: str, options: argparse.Namespace) -> None:
     print(results.table([report for _, report in measured], "device"), flush=True)
 
 
-def _measured(key: results.Key, row: Row) -> results.Row:
+def _measured(key: results.Key, row: Row, prepared: tuple[torch.nn.Module, Tensors]) -> results.Row:
     start = perf_counter()
-    measure(row)
+    measure(row, *prepared)
     return {
         **results.fields(key),
         "references_differ": row.case.difference,
@@ -117,11 +118,10 @@ def _measured(key: results.Key, row: Row) -> results.Row:
     }
 
 
-def measure(row: Row) -> None:
-    """Prepare, time and check every contender that the row is to have."""
+def measure(row: Row, module: torch.nn.Module, inputs: Tensors) -> None:
+    """Prepare, time and check every contender that the row is to have, in its precision."""
     asked = [name for name in results.COLUMNS if name in row.options.contenders]
     measuring = [name for name in asked if name == "default"]
-    module, inputs = row.case.in_precision(row.precision)
     torch.cuda.synchronize()
     with torch.inference_mode(), torch.cuda.stream(row.stream):
         for name in (name for name in asked if name not in measuring):

@@ -39,7 +39,7 @@ from compiler.errors import DeviceError, KernelError
 from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import Imported, import_graph, lowered
 from compiler.frontend.load import folder_of
-from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.fusion.whole import whole_kernels
 from compiler.graph.targets import set_target
 from compiler.ir import dataflow
 from compiler.ir.flatten import schedule_of
@@ -143,7 +143,7 @@ def build(
         input_shapes,
         settings.check_indices,
         target.runs_control_flow,
-        has_kernel=recurrence_kernels(target),
+        has_kernel=whole_kernels(target),
         semantics=settings.semantics,
         folder=folder,
     )

@@ -22,7 +22,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.index_ranges import IndexRanges
 from compiler.frontend.interpreter.evaluation import operations_of
 from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_extents, settled
-from compiler.graph.fusion.recurrences import Recurrence, unroll_all
+from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS, POSITIONS, infer
@@ -103,8 +103,8 @@ LONGEST_VECTOR = 1 << 24
 class Builder:
     """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`.
 
-    `has_kernel` says which recurrences stay one operator. Unless it is `bounded`, constants of any
-    size are folded.
+    `has_kernel` says which recurrences and transforms stay one operator. Unless it is
+    `bounded`, constants of any size are folded.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
@@ -113,7 +113,7 @@ class Builder:
         self.index_ranges = IndexRanges()
         self.node = ""
         self.bounded = True
-        self.has_kernel: Callable[[Recurrence], bool] = unroll_all
+        self.has_kernel: Callable[[Whole], bool] = no_kernels
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A known value; Python integers become int64. Sizes as floats are computed by a run."""

@@ -10,7 +10,12 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
-from compiler.frontend.export_nodes import Nodes, partial_range_nodes, position_nodes
+from compiler.frontend.export_nodes import (
+    Nodes,
+    fourier_nodes,
+    partial_range_nodes,
+    position_nodes,
+)
 from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
@@ -26,12 +31,13 @@ from compiler.ir.values import (
 )
 from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
+    FOURIER,
     OPERATORS,
     PARTIAL_RANGES,
     POSITIONS,
     RECURRENCE,
     SCATTER_ORDER,
-    SEGMENT_SUM,
+    SEGMENT_REDUCE,
 )
 from compiler.net.operators.canonical import onnx_use
 from compiler.net.operators.contractions import FLOAT8_DOMAIN
@@ -194,12 +200,20 @@ class _Exporter:
     def _own(self) -> Mapping[str, Callable[[dataflow.OperatorOp], list[onnx.NodeProto]]]:
         """How operators that ONNX does not have are written."""
         return {
+            FOURIER: self._fourier,
             PARTIAL_RANGES: self._partial_ranges,
             POSITIONS: self._positions,
             RECURRENCE: self._recurrence,
             SCATTER_ORDER: self._scatter_order,
-            SEGMENT_SUM: self._segment_sum,
+            SEGMENT_REDUCE: self._segment_reduce,
         }
+
+    def _fourier(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a FourierTransform."""
+        nodes = Nodes(self.names.fresh, self._constant)
+        parts = [name for value in op.inputs if (name := self.names[value])]
+        outputs = [self.names[value] for value in op.outputs]
+        return fourier_nodes(nodes, parts, outputs, attributes_of(op))
 
     def _scatter_order(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
         """The nodes of a ScatterOrder."""
@@ -208,8 +222,8 @@ class _Exporter:
         nodes = Nodes(self.names.fresh, self._constant)
         return scatter_order_nodes(nodes, self.names[op.inputs[0]], outputs, slots - 1, count)
 
-    def _segment_sum(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
-        """The nodes of a SegmentSum."""
+    def _segment_reduce(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a SegmentReduce."""
         inputs, output = [self.names[value] for value in op.inputs], self.names[op.outputs[0]]
         slots, count = (shape_of(value.type)[0] for value in op.inputs[1:4:2])
         nodes = Nodes(self.names.fresh, self._constant)
@@ -221,7 +235,7 @@ class _Exporter:
         slot = nodes.add("Slice", nodes.add("CumSum", marks, 0), [0], [count])
         sorted_updates = nodes.add("Gather", updates, order, axis=0)
         places = nodes.add("Unsqueeze", slot, [1])
-        nodes.named("ScatterND", [data, places, sorted_updates], output, reduction="add")
+        nodes.named("ScatterND", [data, places, sorted_updates], output, reduction=op["reduction"])
         return nodes.made
 
     def _partial_ranges(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:

@@ -30,6 +30,22 @@ class Nodes:
         self.made.append(helper.make_node(kind, inputs, [name], **given))
 
 
+def fourier_nodes(
+    nodes: Nodes, parts: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any]
+) -> list[onnx.NodeProto]:
+    """A DFT of rows whose parts are stacked; that of ONNX scales an inverse."""
+    length, inverse = attributes["length"], attributes["inverse"]
+    stacked = [nodes.add("Unsqueeze", part, [2]) for part in parts]
+    numbers = nodes.add("Concat", *stacked, axis=2)
+    bins = nodes.add("DFT", numbers, length, 1, inverse=inverse)
+    kept = nodes.add("Slice", bins, [0], [attributes["bins"]], [1])
+    if inverse:
+        kept = nodes.add("Mul", kept, nodes.store("length", np.array(length, "float32")))
+    for index, output in enumerate(outputs):
+        nodes.named("Gather", [kept, nodes.store("part", np.array(index))], output, axis=2)
+    return nodes.made
+
+
 def position_nodes(
     nodes: Nodes, start: str, output: str, dtype: np.dtype, attributes: Mapping[str, Any]
 ) -> list[onnx.NodeProto]:

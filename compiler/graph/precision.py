@@ -16,6 +16,7 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.uses import operator_use
 from compiler.ir.values import attribute_to_array
 from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
 LARGEST = {"float16": 65504.0, "bfloat16": float("inf")}
 """The largest finite number of each 16-bit type; bfloat16 has the range of float32."""
@@ -40,7 +41,9 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     * the graph's inputs, outputs and weights, and their aliases;
     * sums and other statistics (small tensors, often squares or differences), results without a
       bound (powers, exponentials, reciprocals), casts of integers, quotients by tensors but for
-      those of rows by their norms;
+      those of rows by their norms, and extremes of any of these;
+    * what a contraction multiplies by a computed tensor that stays float32, or by an input: it
+      reads both as one type;
     * tensors of one element, such as scales, which may be tiny and take no time to read;
     * operands of a softmax, which a mask may have given any value;
     * what a kernel only casts to integers of 32 or 64 bits: indices, sums of integers;
@@ -53,7 +56,7 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     training.
     """
     reader = _read(graph, dtype)
-    return reader.without([*reader.kept, *reader.boundary])
+    return reader.without([*reader.kept, *reader.boundary], reader.multiplied)
 
 
 @dataclass(frozen=True)
@@ -163,15 +166,29 @@ class _Reader:
     kept: list[SSAValue] = field(default_factory=list[SSAValue])
     boundary: list[SSAValue] = field(default_factory=list[SSAValue])
     overflowing: set[SSAValue] = field(default_factory=set[SSAValue])
+    extremes: list[tuple[SSAValue, SSAValue]] = field(
+        default_factory=list[tuple[SSAValue, SSAValue]]
+    )
+    multiplied: list[tuple[SSAValue, SSAValue]] = field(
+        default_factory=list[tuple[SSAValue, SSAValue]]
+    )
     merging: bool = False
 
     def __post_init__(self) -> None:
         self.merging = target_of(self.graph).fuses_siblings
         self.boundary += [*self.graph.body.block.args, *self.graph.results_yielded]
 
-    def without(self, kept: Sequence[SSAValue]) -> list[SSAValue]:
-        """The results of operations that share no memory with any of some values."""
+    def without(
+        self, kept: Sequence[SSAValue], pairs: Sequence[tuple[SSAValue, SSAValue]] = ()
+    ) -> list[SSAValue]:
+        """The results of operations that share no memory with any of some values.
+
+        With the first of a pair, or what extremes are of, the second is kept.
+        """
         roots = {self.classes.root(value) for value in kept}
+        linked = [tuple(map(self.classes.root, pair)) for pair in (*self.extremes, *pairs)]
+        while more := {second for first, second in linked if first in roots} - roots:
+            roots |= more
         values = (value for op in self.graph.body.block.ops for value in op.results)
         return [value for value in values if self.classes.root(value) not in roots]
 
@@ -207,13 +224,31 @@ class _Reader:
             on_gpu = target_of(self.graph).is_gpu
             if op.type_name == "Conv" and on_gpu and self._prefers_float32(op, outer):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
+            self._multiplied(op, outer)
             if self._may_overflow(op):
                 self.overflowing.update(op.outputs)
         for inner, result in zip(group.results_yielded, group.outputs, strict=True):
             if inner in self.overflowing:
                 self.overflowing.add(result)
-            if isinstance(inner.owner, OperatorOp) and _is_kept(inner.owner):
-                self.kept.append(result)
+            if isinstance(inner.owner, OperatorOp):
+                self._result(inner.owner, result, outer)
+
+    def _result(self, op: OperatorOp, result: SSAValue, outer: Mapping[SSAValue, SSAValue]) -> None:
+        """Note whether the result of a group that an operator computes stays, or with what."""
+        if _is_kept(op):
+            self.kept.append(result)
+        if _is_extreme(op):
+            sources = _sources(op.inputs[0])
+            self.extremes += [(outer[v], result) for v in sources if v in outer]
+
+    def _multiplied(self, op: OperatorOp, outer: Mapping[SSAValue, SSAValue]) -> None:
+        """Note both operands of a contraction where neither is a weight."""
+        if op.type_name not in FLOAT_CONTRACTIONS:
+            return
+        sources = [outer.get(moved_from(operand)) for operand in op.inputs[:2]]
+        computed = [v for v in sources if v and not isinstance(v.owner, WeightOp | ConstantOp)]
+        if len(computed) == 2:
+            self.multiplied += [(computed[0], computed[1]), (computed[1], computed[0])]
 
     def _prefers_float32(self, conv: OperatorOp, outer: Mapping[SSAValue, SSAValue]) -> bool:
         return _prefers_float32(conv, self.merging and _is_weight(conv, outer))
@@ -276,9 +311,19 @@ def _is_kept(op: OperatorOp) -> bool:
     """Whether an operator's results stay float32 whatever its operands are."""
     if op.type_name == "Div":
         return not (isinstance(op.inputs[1].owner, ConstantOp) or _is_normalised(op))
-    if op.type_name == "Cast":
-        return "float" not in dtype_of(op.inputs[0].type)
+    if op.type_name == "Cast":  # of truths into 0 and 1, which all types have
+        source = dtype_of(op.inputs[0].type)
+        return "float" not in source and source != "bool"
+    if _is_extreme(op):
+        makers = (value.owner for value in _sources(op.inputs[0]))
+        return any(isinstance(maker, OperatorOp) and _is_kept(maker) for maker in makers)
     return OPERATORS[op.type_name].facts.wide
+
+
+def _is_extreme(op: OperatorOp) -> bool:
+    """Whether an operator's results are elements of its operand, the extremes of some axes."""
+    entry = OPERATORS[op.type_name]
+    return entry.kind is Kind.REDUCTION and entry.facts.exact and entry.facts.reduces is not None
 
 
 def _is_normalised(quotient: OperatorOp) -> bool:

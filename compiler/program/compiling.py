@@ -30,7 +30,7 @@ from compiler.frontend.importing.part import (
     specialise_part,
 )
 from compiler.frontend.importing.specialise import Problem
-from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.fusion.whole import whole_kernels
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
 from compiler.program.host import host_obstacle
@@ -93,7 +93,7 @@ class SegmentCompiler:
         self.options = {**sharing, **self.options}
         target = parse_target(self.settings.target)
         self.context = replace(
-            self.context, regions=target.runs_control_flow, has_kernel=recurrence_kernels(target)
+            self.context, regions=target.runs_control_flow, has_kernel=whole_kernels(target)
         )
 
     def __getstate__(self) -> dict[str, Any]:

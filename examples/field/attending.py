@@ -56,9 +56,9 @@ class DiffusionTransformer(nn.Module):
 
     def __init__(self, width: int = 384, heads: int = 6, layers: int = 4, size: int = 32):
         super().__init__()
-        self.half = size // 2
+        self.side = size // 2
         self.enter = nn.Conv2d(4, width, 2, 2)
-        self.positions = nn.Parameter(0.1 * torch.randn(1, self.half**2, width))
+        self.positions = nn.Parameter(0.1 * torch.randn(1, self.side**2, width))
         self.step = nn.Sequential(nn.Linear(256, width), nn.SiLU(), nn.Linear(width, width))
         self.register_buffer("rates", 10_000 ** (-torch.arange(128) / 128))
         self.kinds = nn.Embedding(1_000, width)
@@ -76,7 +76,7 @@ class DiffusionTransformer(nn.Module):
             x = block(x, condition)
         shift, scale = self.modulate(condition)[:, None].chunk(2, 2)
         x = self.leave(self.norm(x) * (1 + scale) + shift)
-        patches = x.view(-1, self.half, self.half, 2, 2, 4)
+        patches = x.view(-1, self.side, self.side, 2, 2, 4)
         return patches.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
 
 

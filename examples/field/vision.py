@@ -125,19 +125,19 @@ class SplitBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, depth: int, residual: bool):
         super().__init__()
-        self.half, self.residual = outputs // 2, residual
+        self.passed, self.residual = outputs // 2, residual
         self.enter = _convolution(inputs, outputs)
         self.bottlenecks = nn.ModuleList(
             nn.Sequential(
-                _convolution(self.half, self.half, 3), _convolution(self.half, self.half, 3)
+                _convolution(self.passed, self.passed, 3), _convolution(self.passed, self.passed, 3)
             )
             for _ in range(depth)
         )
-        self.leave = _convolution((2 + depth) * self.half, outputs)
+        self.leave = _convolution((2 + depth) * self.passed, outputs)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """An image to one of other channels."""
-        parts = [*self.enter(x).split(self.half, 1)]
+        parts = [*self.enter(x).split(self.passed, 1)]
         for bottleneck in self.bottlenecks:
             y = bottleneck(parts[-1])
             parts.append(parts[-1] + y if self.residual else y)

@@ -28,7 +28,7 @@ from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.kernels.tune import TuneOptions
 from compiler.errors import ClusterError, FlowloomError, MissingExtraError
 from compiler.frontend.importing import import_model
-from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.fusion.whole import whole_kernels
 from compiler.ir.context import parse_module
 from compiler.kernels.database import DATABASE_VARIABLE, user_file
 from compiler.progress import Announcement, PartEnded, PartsBegan, StepEnded, notify
@@ -310,7 +310,7 @@ class RayMachines:
         for path in options.models:
             for precision in options.precisions:
                 target = f"cuda:{arch}:{precision}"
-                has_kernel = recurrence_kernels(parse_gpu(target))
+                has_kernel = whole_kernels(parse_gpu(target))
                 part = PreparePart(
                     installation=here,
                     graph=str(

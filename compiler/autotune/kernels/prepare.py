@@ -18,7 +18,7 @@ from compiler.autotune.kernels.bundle import (
 from compiler.autotune.substitution import CostContext, SimulatedTimes
 from compiler.autotune.substitution.compared import compared_graphs
 from compiler.frontend.importing import import_model
-from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.fusion.whole import whole_kernels
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.building.cuda_kernel import programmatic
@@ -68,7 +68,7 @@ def prepare_bundle(
     with step_progress("prepare"):
         for name, model in in_parts("prepare", [*models], lambda model: model[0]):
             for target in targets:
-                has_kernel = recurrence_kernels(parse_gpu(target))
+                has_kernel = whole_kernels(parse_gpu(target))
                 module = import_model(model, input_shapes, has_kernel=has_kernel).module
                 parts.append(prepare_part(module, target, count, wanted))
             done = merge_bundles(parts)
@@ -110,7 +110,7 @@ def groups_of(
 
     Those are a model's graph after the default graph passes, and what it may be substituted by.
     """
-    imported = import_model(model, input_shapes, has_kernel=recurrence_kernels(target))
+    imported = import_model(model, input_shapes, has_kernel=whole_kernels(target))
     return _used_groups(imported.module, target)
 
 

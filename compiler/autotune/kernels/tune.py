@@ -31,7 +31,7 @@ from compiler.autotune.trials import TrialError, TrialUnavailableError
 from compiler.backends.gpu.driver import Driver
 from compiler.errors import ArtifactError
 from compiler.frontend.importing import import_model
-from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.fusion.whole import whole_kernels
 from compiler.kernels.building.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.progress import in_parts, step_progress
@@ -157,7 +157,7 @@ def _in_context(machine: ThisMachine, path: Path, target: str, options: TuneOpti
     gpu = parse_gpu(target)
     shapes = options.input_shapes
     built = machine.compile(path, shapes, target)
-    module = import_model(path, shapes, has_kernel=recurrence_kernels(gpu)).module
+    module = import_model(path, shapes, has_kernel=whole_kernels(gpu)).module
     assert built.choice is not None
     groups = built_groups(module, gpu, built.choice.schedule.pipeline)
     try:

@@ -8,7 +8,7 @@ import onnx
 from compiler.frontend.domains import domain_of
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.graph.fusion.recurrences import Recurrence, unroll_all
+from compiler.graph.fusion.whole import Whole, no_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class ModelContext:
     check_indices: bool = False
     regions: bool = False
     """Whether the target runs If and Loop whose bodies stay graphs."""
-    has_kernel: Callable[[Recurrence], bool] = unroll_all
-    """Whether a recurrence has one kernel for all its steps."""
+    has_kernel: Callable[[Whole], bool] = no_kernels
+    """Whether a recurrence or a transform has one kernel for all its steps."""
     semantics: Semantics = ONNX
 
     def check_data(self) -> None:

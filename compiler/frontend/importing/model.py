@@ -14,6 +14,7 @@ from compiler.frontend.builder import supported
 from compiler.frontend.domains import opsets_of
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.context import ModelContext
@@ -27,7 +28,7 @@ from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
-from compiler.graph.fusion.recurrences import Recurrence, unroll_all
+from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.support.collector import collector_paused
 from compiler.tensors.contraction import Contraction
 
@@ -52,7 +53,7 @@ def import_model(
     check_indices: bool = False,
     regions: bool = False,
     contraction: Contraction = Contraction.BYTES,
-    has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    has_kernel: Callable[[Whole], bool] = no_kernels,
     semantics: Semantics = ONNX,
 ) -> Imported:
     """Import an ONNX model with quantised operands contracted in one way; see `import_graph`."""
@@ -66,7 +67,7 @@ def import_graph(
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
     regions: bool = False,
-    has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    has_kernel: Callable[[Whole], bool] = no_kernels,
     semantics: Semantics = ONNX,
     folder: ModelFolder | None = None,
 ) -> Graph:
@@ -74,7 +75,7 @@ def import_graph(
 
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph. A
-    recurrence that `has_kernel` stays one operator. `semantics` says where results are
+    recurrence or transform that `has_kernel` stays one operator. `semantics` says where results are
     onnxruntime's, and warns where nobody chose. `folder` opens the files of the model's data,
     which stay mapped: who has computed with them asks whether they were written to.
 

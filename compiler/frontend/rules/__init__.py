@@ -14,6 +14,7 @@ from compiler.frontend.rules import (
     regions,
     sampling,
     scans,
+    scatters,
     sequences,
     types,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "regions",
     "sampling",
     "scans",
+    "scatters",
     "sequences",
     "types",
 ]

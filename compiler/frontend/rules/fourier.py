@@ -11,7 +11,8 @@ from compiler.frontend.graph import NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import DFT_HALF_SPECTRUM
-from compiler.net.operators import ShapeMismatch
+from compiler.net.operators import FOURIER, ShapeMismatch
+from compiler.net.operators.fourier import Transform
 from compiler.net.operators.injective import TakenIndices
 from compiler.net.operators.shapes import axis_in
 
@@ -76,9 +77,27 @@ class Fourier:
         """The unit roots of some exponents."""
         return np.exp(self.sign * 2j * np.pi * (numbers % length) / length)
 
+    def whole(self, x: Complex, length: int, bins: int, half: bool = False) -> Complex | None:
+        """The first bins of the transform of each row by one operator; None to make it of others.
+
+        Rows end in zeros where they are shorter than the transform, or have a `half` of a spectrum
+        of real numbers, which are the result.
+        """
+        rows, have = x.shape
+        if have > length or not self.call.builder.has_kernel(Transform(rows, length)):
+            return None
+        attributes = {"length": length, "bins": bins, "inverse": self.sign > 0, "half": half}
+        flags = {name: int(number) for name, number in attributes.items()}
+        parts: list[Value | None] = [x.real]
+        parts += [] if x.imaginary is None else [x.imaginary]
+        result = self.call.builder.emit_used(FOURIER, parts, flags, [True, not half])
+        return Complex(result[0], None if half else result[1])
+
     def rows(self, x: Complex) -> Complex:
         """The transform of each row of a matrix."""
         length = x.shape[1]
+        if whole := self.whole(x, length, length):
+            return whole
         if self.call.builder.bounded and length > LONGEST_TRANSFORM:
             reason = f"a transform of {length:,} points needs as many constants"
             raise NeedsHost(reason, "shorten its axis")
@@ -183,10 +202,14 @@ def transform(call: Call, x: Complex, length: int, inverse: bool, onesided: bool
     """The transform of each row of a matrix; one-sided ones have or give half of it."""
     fourier = Fourier(call, 1 if inverse else -1)
     half = onesided and inverse
-    whole = fourier.mirrored if half else fourier.sized
     if DFT_HALF_SPECTRUM in call.onnxruntime:
-        whole = fourier.mirrored_as_onnxruntime
-    result = fourier.rows(whole(x, length))
+        result = fourier.rows(fourier.mirrored_as_onnxruntime(x, length))
+    else:
+        given = fourier.sized(x, length // 2 + 1) if half else x
+        bins = length // 2 + 1 if onesided and not inverse else length
+        result = fourier.whole(given, length, bins, half)
+        filled = fourier.mirrored if half else fourier.sized
+        result = result or fourier.rows(filled(x, length))
     if inverse:
         scale = call.builder.constant(1 / length, x.real.dtype)
         result = fourier.each(result, "Mul", scale)

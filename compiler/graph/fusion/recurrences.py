@@ -1,8 +1,7 @@
 """Recurrences: their sizes, how a cluster of blocks divides one, and which get one kernel."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 from compiler.net.operators.recurrence import GATES
@@ -165,16 +164,6 @@ def step_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) 
     units = config.blocks * config.units(recurrence)
     arrived = recurrence.sequences * units * size / 1024
     return recurrence.exchanges * (STEP_US + multiplying + reading + ARRIVED_US * arrived)
-
-
-def unroll_all(recurrence: Recurrence) -> bool:
-    """`has_kernel` of a target without any: every recurrence is unrolled."""
-    return False
-
-
-def recurrence_kernels(target: Target) -> Callable[[Recurrence], bool]:
-    """`has_kernel` of a target."""
-    return partial(has_kernel, target=target)
 
 
 def has_kernel(recurrence: Recurrence, target: Target) -> bool:

@@ -9,7 +9,7 @@ from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_SUM, Kind
+from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_REDUCE, Kind
 from compiler.net.operators.einsum import einsum_terms
 from compiler.net.operators.indices import GATHERS, INDEXED
 from compiler.tensors.dtypes import FLOAT8
@@ -217,7 +217,7 @@ def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     Copying these costs less than a kernel that reads both.
     """
     anchor, op = growth.kernels[other].anchor, growth.table.operations[v]
-    summed = anchor >= 0 and growth.table.nodes[anchor].name == SEGMENT_SUM
+    summed = anchor >= 0 and growth.table.nodes[anchor].name == SEGMENT_REDUCE
     if not summed or not isinstance(op, OperatorOp) or op.type_name != "Concat":
         return False
     rows, operand = growth.table.operations[anchor].results[0], op.inputs[edge.operand]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.graph.fusion.hoisting import Hoisted, hoisted
+from compiler.graph.fusion.slices import Sliced, before_slice
 from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
@@ -42,7 +43,7 @@ class ReshapeOf:
     source: SSAValue
 
 
-Simplification = SSAValue | Update | ReshapeOf | Hoisted
+Simplification = SSAValue | Update | ReshapeOf | Hoisted | Sliced
 """A value that replaces the operator's only result, or what the operator becomes."""
 
 SimplificationRule = Callable[[OperatorOp], Simplification | None]
@@ -54,7 +55,7 @@ def simplify(op: OperatorOp) -> Simplification | None:
     for rule in ((_keeps_order,) if moves else ()) + _RULES.get(op.type_name, ()):
         if (simplification := rule(op)) is not None:
             return simplification
-    return hoisted(op)
+    return hoisted(op) or before_slice(op)
 
 
 def concat_key(op: OperatorOp) -> Hashable | None:

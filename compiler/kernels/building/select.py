@@ -45,10 +45,11 @@ from compiler.kernels.template import (
     Varies,
 )
 from compiler.kernels.versions import code_hash, llvm_version
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.schedule.choices import ChoiceSource, Timing
 from compiler.schedule.kernels import Launch
 from compiler.target.nvrtc import nvrtc_version
-from compiler.target.target import Target
+from compiler.target.target import GpuTarget, Target
 from compiler.tensors.extents import NotForAllSizes
 
 AnyTemplate = Template[Any, Any, Any]
@@ -347,7 +348,25 @@ def best(group: Group, target: Target) -> Selection:
 
     Templates are asked in order; of equally fast ones the first is selected.
     """
-    return _best(Same(group), target, Same(entries(target)))
+    return _best(Same(group), accurate_target(group, target), Same(entries(target)))
+
+
+def accurate_target(group: Group, target: Target) -> Target:
+    """The target by whose precision a group's contractions are computed.
+
+    One in TF32 rounds operands to parts of the largest terms; where terms cancel, a logarithm of
+    their sum makes much of that. Before a logarithm contractions are computed in float32.
+    """
+    if not isinstance(target, GpuTarget) or target.precision != "tf32":
+        return target
+    following: set[int] = set()
+    for op in group.operators:
+        follows = not following.isdisjoint(i for i in op.inputs if i is not None)
+        if follows and op.type == "Log":
+            return replace(target, precision="fp32")
+        if follows or op.type in FLOAT_CONTRACTIONS:
+            following.update(op.outputs)
+    return target
 
 
 @lru_cache(REMEMBERED)
@@ -394,8 +413,9 @@ def measurable(group: Group, target: Target) -> Iterator[Candidate]:
     Two templates can compute a convolution of few channels, and GEMM tiles a grouped one with
     different numbers of merged groups: measured times decide.
     """
+    own = accurate_target(group, target)
     for template in templates_of(target).templates:
-        yield from (c for c in candidates_of(template, group, target) if c.key)
+        yield from (c for c in candidates_of(template, group, own) if c.key)
 
 
 def best_of(candidates: Iterable[Candidate]) -> Candidate | None:

@@ -1,4 +1,4 @@
-"""Lowerings of scattered sums in two steps."""
+"""Lowerings of scatters that combine rows, in two steps."""
 
 from typing import Any
 
@@ -7,9 +7,16 @@ from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.ops.common import cast, safe_index, wide
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.opaque import loops
-from compiler.kernels.ops.reducers import in_runs, sum_reducer
-from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM
+from compiler.kernels.ops.opaque import combine, loops
+from compiler.kernels.ops.reducers import (
+    identity_of,
+    in_runs,
+    max_reducer,
+    min_reducer,
+    product_reducer,
+    sum_reducer,
+)
+from compiler.net.operators import SCATTER_ORDER, SEGMENT_REDUCE
 
 
 @lowering(SCATTER_ORDER)
@@ -37,20 +44,30 @@ def lower_scatter_order(context: Context) -> list[te.Tensor]:
     return loops(context, [context.tensor(0)], emit)
 
 
-@lowering(SEGMENT_SUM)
-def lower_segment_sum(context: Context) -> te.Tensor:
-    """The sum over all updates of those in each segment, which are not known beforehand."""
+_REDUCERS = {
+    "add": sum_reducer,
+    "mul": product_reducer,
+    "max": max_reducer,
+    "min": min_reducer,
+}
+
+
+@lowering(SEGMENT_REDUCE)
+def lower_segment_reduce(context: Context) -> te.Tensor:
+    """The reduction over all updates of those in each segment, which are not known beforehand."""
     updates, data, starts, order = (context.tensor(i) for i in range(4))
-    dtype = wide(context.output.dtype)
+    dtype, kind = wide(context.output.dtype), context.attribute("reduction")
+    reducer = _REDUCERS[kind]
     k = te.reduce_axis((0, context.info(3).shape[0]), "k")
 
     def segment(slot: Any, *inner: Any) -> Any:
         inside = tirx.all(starts(slot) <= k, k < starts(slot + 1))
         update = cast(updates(order(k), *inner), dtype)
-        return sum_reducer(tirx.Select(inside, update, tirx.const(0, dtype)), axis=[k])
+        return reducer(tirx.Select(inside, update, identity_of(reducer, dtype)), axis=[k])
 
     def total(*at: Any) -> Any:
-        return cast(cast(data(*at), dtype) + sums(*at), context.output.dtype)
+        return cast(combine(kind, cast(data(*at), dtype), segments(*at)), context.output.dtype)
 
-    sums = in_runs(te.compute(context.output.shape, segment, name="segments"))
+    segments = te.compute(context.output.shape, segment, name="segments")
+    segments = in_runs(segments) if reducer is sum_reducer else segments
     return te.compute(context.output.shape, total, name="data_and_segments")

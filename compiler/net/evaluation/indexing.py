@@ -43,17 +43,22 @@ def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
 
 def _scattered(node: Use, at: tuple[Array, ...]) -> Array:
     """A copy of the data with the updates stored or combined at an index, one after another."""
-    kind, dtype = node["reduction"], node.array(0).dtype
+    return combined(node["reduction"], node.array(0), at, node.array(2))
+
+
+def combined(kind: str, data: Array, at: tuple[Array, ...], updates: Array) -> Array:
+    """A copy of the data, combined with updates at an index; kinds are ONNX's reductions."""
+    dtype = data.dtype
     add, multiply = np.add, np.multiply
     if dtype == np.bool_:
         add, multiply = np.logical_or, np.logical_and
     combine = {"add": add, "mul": multiply, "max": np.maximum, "min": np.minimum}
     if kind == "none":
-        result = node.array(0).copy()
-        result[at] = node.array(2)
+        result = data.copy()
+        result[at] = updates
         return result
-    result = double(node.array(0)).copy()
-    combine[kind].at(result, at, double(node.array(2)))
+    result = double(data).copy()
+    combine[kind].at(result, at, double(updates))
     return converted_array(result, dtype)
 
 

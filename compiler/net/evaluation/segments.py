@@ -1,10 +1,9 @@
-"""Scattered sums in two steps."""
+"""Scatters that combine rows, in two steps."""
 
 import numpy as np
 
-from compiler.net.evaluation.indexing import wrapped_index
+from compiler.net.evaluation.indexing import combined, wrapped_index
 from compiler.net.evaluation.registry import Array, evaluates
-from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.spec import Use
 
 
@@ -18,10 +17,9 @@ def evaluate_scatter_order(node: Use) -> list[Array]:
     return [starts.astype(np.int32), np.argsort(named, kind="stable").astype(np.int32)]
 
 
-@evaluates("SegmentSum")
-def evaluate_segment_sum(node: Use) -> Array:
-    """The data with the updates of each segment added in their order."""
+@evaluates("SegmentReduce")
+def evaluate_segment_reduce(node: Use) -> Array:
+    """The data with the updates of each segment combined in their order."""
     updates, data, starts, order = (node.array(i) for i in range(4))
-    total = double(data).copy()
-    np.add.at(total, np.repeat(np.arange(len(data)), np.diff(starts)), double(updates[order]))
-    return converted_array(total, data.dtype)
+    slots = np.repeat(np.arange(len(data)), np.diff(starts))
+    return combined(node["reduction"], data, (slots,), updates[order])

@@ -13,6 +13,7 @@ from compiler.net.attributes import Mismatch
 from compiler.net.evaluation import EVALUATIONS
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
+from compiler.net.operators.fourier import FOURIER, FOURIERS
 from compiler.net.operators.indices import check_constant_indices
 from compiler.net.operators.injective import INJECTIVE
 from compiler.net.operators.normalization import NORMALIZATIONS
@@ -22,7 +23,7 @@ from compiler.net.operators.positions import POSITIONAL, POSITIONS
 from compiler.net.operators.ranges import PARTIAL_RANGES, RANGES
 from compiler.net.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.net.operators.reductions import REDUCTIONS
-from compiler.net.operators.segments import SCATTER_ORDER, SEGMENT_SUM, SEGMENTS
+from compiler.net.operators.segments import SCATTER_ORDER, SEGMENT_REDUCE, SEGMENTS
 from compiler.net.operators.views import VIEWS
 from compiler.net.spec import (
     LARGEST_TENSOR,
@@ -42,6 +43,7 @@ from compiler.net.spec import (
 __all__ = [
     "BYTE_CONTRACTIONS",
     "FLOAT8_CONTRACTIONS",
+    "FOURIER",
     "INTEGER_CONTRACTIONS",
     "KINDS",
     "LARGEST_TENSOR",
@@ -50,7 +52,7 @@ __all__ = [
     "POSITIONS",
     "RECURRENCE",
     "SCATTER_ORDER",
-    "SEGMENT_SUM",
+    "SEGMENT_REDUCE",
     "STRUCTURAL_INPUTS",
     "Kind",
     "KnownTensor",
@@ -83,6 +85,7 @@ _FAMILIES: dict[str, OpSpec] = {
     **VIEWS,
     **OPAQUE,
     **RECURRENCES,
+    **FOURIERS,
     **SEGMENTS,
     **RANGES,
     **POSITIONAL,

@@ -82,6 +82,7 @@ def _reductions(
     dtypes: frozenset[str],
     flops: int = 1,
     through_floats: bool = False,
+    exact: bool = False,
     on_extents: Callable[..., Any] | None = None,
 ) -> dict[str, OpSpec]:
     entry = operator(
@@ -98,7 +99,8 @@ def _reductions(
         ),
         facts=Facts(
             flops=flops,
-            wide=True,
+            wide=not exact,
+            exact=exact,
             reduces=_listed_axes,
             through_floats=through_floats,
             on_extents=on_extents,
@@ -118,8 +120,8 @@ LISTED_REDUCTIONS: dict[str, OpSpec] = {
     **_reductions("ReduceSum", WIDE, on_extents=arithmetic.add),
     **_reductions("ReduceLogSum ReduceLogSumExp ReduceMean", WIDE, through_floats=True),
     **_reductions("ReduceL2", WIDE, flops=8, through_floats=True),
-    **_reductions("ReduceMax", _EXTREMES, on_extents=largest),
-    **_reductions("ReduceMin", _EXTREMES, on_extents=smallest),
+    **_reductions("ReduceMax", _EXTREMES, exact=True, on_extents=largest),
+    **_reductions("ReduceMin", _EXTREMES, exact=True, on_extents=smallest),
 }
 """The reductions over axes that an attribute lists, an operand in ONNX since opset 18."""
 

@@ -1,6 +1,6 @@
-"""Scattered sums in two steps: the order of the updates, which scatters share, and the sums."""
+"""Scatters that combine rows, in two steps, of which they share the order of the updates."""
 
-from compiler.net.attributes import Shape, integer
+from compiler.net.attributes import Shape, integer, one_of
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
@@ -9,8 +9,8 @@ from compiler.tensors.dtypes import FLOATS, INDICES
 SCATTER_ORDER = "ScatterOrder"
 """The operator that sorts updates by the slots that their indices name."""
 
-SEGMENT_SUM = "SegmentSum"
-"""The operator that adds to each slice of a tensor its segment of the updates."""
+SEGMENT_REDUCE = "SegmentReduce"
+"""The operator that combines each slice of a tensor with its segment of the updates."""
 
 
 def _order(use: Use) -> list[Shape]:
@@ -19,7 +19,7 @@ def _order(use: Use) -> list[Shape]:
     return [(slots + 1,), indices]
 
 
-def _sum(use: Use) -> list[Shape]:
+def _reduce(use: Use) -> list[Shape]:
     updates, data, starts, order = (use.shape(i) for i in range(4))
     has_rank("its tensor of updates", updates, 1)
     has_rank("its data", data, 1)
@@ -41,14 +41,20 @@ SEGMENTS: dict[str, OpSpec] = {
         {"slots": integer(required=True, least=1)},
         I=INDICES,
     ),
-    SEGMENT_SUM: operator(
-        Kind.REDUCTION, "T T int32 int32 -> T", _sum, facts=Facts(wide=True), T=FLOATS
+    SEGMENT_REDUCE: operator(
+        Kind.REDUCTION,
+        "T T int32 int32 -> T",
+        _reduce,
+        {"reduction": one_of("add", "mul", "max", "min")},
+        facts=Facts(wide=True),
+        T=FLOATS,
     ),
 }
 """The entries of this family, by operator.
 
 ScatterOrder takes one index for each update and gives the rows of a CSR matrix: update
 `order[starts[s]]` is the first one of slot `s`, those of a slot keep their order, and
-`starts[slots]` is their number. SegmentSum adds `updates[order[k]]` to slice `s` of the data for
-each `k` from `starts[s]` to `starts[s + 1]`.
+`starts[slots]` is their number. SegmentReduce combines slice `s` of the data with
+`updates[order[k]]` for each `k` from `starts[s]` to `starts[s + 1]`, as a scatter with its
+`reduction` does.
 """

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.graph.fusion.hoisting import Hoisted
 from compiler.graph.fusion.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
+from compiler.graph.fusion.slices import Sliced
 from compiler.graph.rewriting.weights import reshaped_key
 from compiler.ir.dataflow import (
     ConstantOp,
@@ -89,6 +90,8 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
             op.attributes = dict(simplification.attributes)
         case ReshapeOf():
             _become_reshape(op, simplification.source)
+        case Sliced():
+            _become_sliced(op, simplification)
         case Hoisted():
             # Insert an operator on operands of other shapes before it; returns its result.
             operands = [_reshaped(op, value, shape) for value, shape in simplification.operands]
@@ -96,6 +99,30 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
             inner = OperatorOp(op.type_name, operands, [result], dict(op.attributes), op.node_name)
             insert_before(op, inner)
             _become_reshape(op, inner.outputs[0])
+
+
+def _become_sliced(op: OperatorOp, sliced: Sliced) -> None:
+    """Replace a Slice by the operator that computes its operand, on slices of the operands."""
+    operands = [
+        value if part is None else _slice(op, value, part)
+        for value, part in zip(sliced.source.inputs, sliced.parts, strict=True)
+    ]
+    source = sliced.source
+    result = op.outputs[0].type
+    inner = OperatorOp(
+        source.type_name, operands, [result], dict(source.attributes), source.node_name
+    )
+    insert_before(op, inner)
+    op.outputs[0].replace_all_uses_with(inner.outputs[0])
+
+
+def _slice(op: OperatorOp, value: SSAValue, part: dict[str, list[int]]) -> SSAValue:
+    """A part of a value, before an operator."""
+    type = tensor_type(dtype_of(value.type), tuple(part["size"]))
+    attributes = {name: value_to_attribute(numbers) for name, numbers in part.items()}
+    inner = OperatorOp("Slice", [value], [type], attributes, op.node_name)
+    insert_before(op, inner)
+    return inner.outputs[0]
 
 
 def _become_reshape(op: OperatorOp, source: SSAValue) -> None:

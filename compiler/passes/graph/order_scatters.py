@@ -1,4 +1,4 @@
-"""The pass that puts the updates of scattered sums in order once for all scatters that share it."""
+"""The pass that puts the updates of scatters in order once for all that share it."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from compiler.graph.fusion.scattered_sums import MOST_SLOTS, ScatteredSum, find_scattered_sum
+from compiler.graph.fusion.scattered_rows import MOST_SLOTS, ScatteredRows, find_scattered_rows
 from compiler.graph.rewriting.weights import derived_key, reshaped_key
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
@@ -19,7 +19,7 @@ from compiler.ir.edit import (
 )
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import attribute_to_array, value_to_attribute
-from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM
+from compiler.net.operators import SCATTER_ORDER, SEGMENT_REDUCE
 from compiler.passes.base import GraphPass
 
 Order = tuple[SSAValue, SSAValue]
@@ -27,11 +27,11 @@ Order = tuple[SSAValue, SSAValue]
 
 @dataclass(frozen=True)
 class OrderScatters(GraphPass):
-    """Rewrite scatters that add rows as a ScatterOrder, which sorts the updates by the rows that
-    their indices name, and a SegmentSum, which adds each row's.
+    """Rewrite scatters that combine rows as a ScatterOrder, which sorts the updates by the rows
+    that their indices name, and a SegmentReduce, which combines each row's.
 
     Requires: nothing; best after `canonicalize`. Ensures: in a graph for a GPU, no scatter is left
-    that `compiler.graph.fusion.scattered_sums` finds, but those by computed indices into more than
+    that `compiler.graph.fusion.scattered_rows` finds, but those by computed indices into more than
     `MOST_SLOTS` rows; those of equal indices share the order, which is a weight where the indices
     are constant. A Gather or Mul that makes the updates can
     fuse with the sum, as can an epilogue: the layers of a graph network write no rows of edges.
@@ -41,7 +41,7 @@ class OrderScatters(GraphPass):
       becomes
         %starts, %order = dataflow.op "ScatterOrder" (%0) {slots = 2000}
         %3 = dataflow.op "GatherND" (%x, %1) ...
-        %4 = dataflow.op "SegmentSum" (%3, %zeros, %starts, %order)
+        %4 = dataflow.op "SegmentReduce" (%3, %zeros, %starts, %order) {reduction = "add"}
     """
 
     name = "order-scatters"
@@ -56,7 +56,7 @@ class OrderScatters(GraphPass):
 def _rewrite(graph: GraphOp) -> None:
     orders: dict[tuple[SSAValue, int], Order] = {}
     for op in list(graph.body.block.ops):
-        scattered = find_scattered_sum(op) if isinstance(op, OperatorOp) else None
+        scattered = find_scattered_rows(op) if isinstance(op, OperatorOp) else None
         if scattered is None or not isinstance(op, OperatorOp):
             continue
         if scattered.slots > MOST_SLOTS and not _key(scattered):
@@ -65,12 +65,14 @@ def _rewrite(graph: GraphOp) -> None:
         if key not in orders:
             orders[key] = _order(op, scattered)
         operands = [scattered.updates, scattered.data, *orders[key]]
-        replace(op, [like_before(op, SEGMENT_SUM, operands, shape_of(scattered.data.type))])
+        shape = shape_of(scattered.data.type)
+        rows = like_before(op, SEGMENT_REDUCE, operands, shape, reduction=op["reduction"])
+        replace(op, [rows])
     if orders:
         erase_dead(list(graph.body.block.ops))
 
 
-def _order(anchor: OperatorOp, scattered: ScatteredSum) -> Order:
+def _order(anchor: OperatorOp, scattered: ScatteredRows) -> Order:
     """The starts of the slots and the order of the updates, before an operator."""
     types = [tensor_type("int32", (size,)) for size in (scattered.slots + 1, scattered.count)]
     key = _key(scattered)
@@ -93,7 +95,7 @@ def _order(anchor: OperatorOp, scattered: ScatteredSum) -> Order:
     return op.outputs[0], op.outputs[1]
 
 
-def _key(scattered: ScatteredSum) -> str:
+def _key(scattered: ScatteredRows) -> str:
     """The key of constant indices as a vector; empty where they are computed."""
     match scattered.indices.owner:
         case WeightOp() as weight:

@@ -9,13 +9,14 @@ from onnx.helper import get_attribute_value
 from compiler.frontend.rules.contrib.signatures import SIGNATURES
 from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
+    FOURIER,
     KINDS,
     OPERATORS,
     PARTIAL_RANGES,
     POSITIONS,
     RECURRENCE,
     SCATTER_ORDER,
-    SEGMENT_SUM,
+    SEGMENT_REDUCE,
     STRUCTURAL_INPUTS,
 )
 from compiler.net.operators.canonical import onnx_entry
@@ -29,7 +30,15 @@ RESOLVED_BY_REWRITING = {
 OF_NO_SCHEMA = {("ConvTranspose", "finite"), ("Cast", "round_mode")}
 """Attributes that rewriting adds, or that opset 24 has for types that are folded."""
 
-OWN = {*FLOAT8_CONTRACTIONS, PARTIAL_RANGES, POSITIONS, RECURRENCE, SCATTER_ORDER, SEGMENT_SUM}
+OWN = {
+    *FLOAT8_CONTRACTIONS,
+    FOURIER,
+    PARTIAL_RANGES,
+    POSITIONS,
+    RECURRENCE,
+    SCATTER_ORDER,
+    SEGMENT_REDUCE,
+}
 CONTRIB = [name for name, entry in OPERATORS.items() if entry.domain == "com.microsoft"]
 ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB - OWN)
 CAST_FIRST = {"IsInf", "IsNaN"}

@@ -33,7 +33,7 @@ from tests.kernels.gpu.templates import test_grouped as grouped
 from tests.kernels.gpu.templates import test_recurrence as steps
 from tests.kernels.gpu.templates import test_rows as rows
 from tests.kernels.gpu.templates import test_scatter_order as orders
-from tests.kernels.gpu.templates import test_segment_sum as segments
+from tests.kernels.gpu.templates import test_segment_reduce as segments
 from tests.kernels.gpu.templates import test_skinny_gemm as few
 from tests.kernels.gpu.templates import test_squeeze_excite as excite
 from tests.kernels.gpu.templates import test_staged_attention as staged
@@ -250,7 +250,7 @@ def summed_segments(number: int) -> Case:
     """A sum of segments."""
     case = segments.CASES[number]
     group, inputs = case.group(), case.inputs()
-    kernel = kernel_in("segment_sum", group, segments.TARGET)
+    kernel = kernel_in("segment_reduce", group, segments.TARGET)
     assert kernel is not None
     return Case(group, inputs, kernel, case.expected() / inputs[-1])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
-from compiler.graph.fusion.scattered_sums import MOST_SLOTS
+from compiler.graph.fusion.scattered_rows import MOST_SLOTS
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.kernels.gpu.templates.scatter_order.template import MOST_BUCKET_SLOTS, MOST_BUCKETS
@@ -78,15 +78,21 @@ def ordered(model: Model, target: str = "cuda:sm_90:fp32") -> list[str]:
     return [name for name in operators if name.startswith(("Scatter", "Segment"))]
 
 
-WHOLE = ["ScatterOrder", "SegmentSum", "SegmentSum"]
+WHOLE = ["ScatterOrder", "SegmentReduce", "SegmentReduce"]
 
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.integers(1, 9), st.integers(1, 30), st.sampled_from([(), (1,), (3,), (2, 4)]), st.booleans()
+    st.integers(1, 9),
+    st.integers(1, 30),
+    st.sampled_from([(), (1,), (3,), (2, 4)]),
+    st.booleans(),
+    st.sampled_from(["add", "mul", "max", "min"]),
 )
-def test_layers_share_one_order(nodes: int, edges: int, width: tuple[int, ...], elements: bool):
-    model = Layers(nodes, edges, width, elements and bool(width)).model()
+def test_layers_share_one_order(
+    nodes: int, edges: int, width: tuple[int, ...], elements: bool, reduction: str
+):
+    model = Layers(nodes, edges, width, elements and bool(width), reduction).model()
     assert ordered(model) == WHOLE
     exported = export_model(model.module, model.weights)
     expected = interpret(model.module, model.weights, model.inputs)
@@ -122,7 +128,6 @@ def test_other_numbers_of_slots_have_another_order():
 @pytest.mark.parametrize(
     "layers",
     [
-        Layers(5, 20, reduction="max"),
         Layers(5, 20, reduction="none", layers=1),
         Layers(5, 20, dtype="float64"),
         Layers(5, 20, dtype="int32"),
@@ -157,4 +162,4 @@ def test_single_elements_and_deeper_indices_stay():
 def test_too_many_rows_to_sort_by_are_left_to_the_scatter(constant: bool):
     assert MOST_SLOTS == MOST_BUCKETS * MOST_BUCKET_SLOTS
     layers = Layers(MOST_SLOTS + 1, 3, width=(1,), layers=1, constant=constant)
-    assert ordered(layers.model()) == (["SegmentSum"] if constant else ["ScatterND"])
+    assert ordered(layers.model()) == (["SegmentReduce"] if constant else ["ScatterND"])

@@ -8,6 +8,7 @@ from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsL
 from compiler.kernels.gpu.templates.cumulative.template import ScanRows
 from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
+from compiler.kernels.gpu.templates.fourier.template import TransformRows
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
@@ -20,7 +21,8 @@ from compiler.kernels.gpu.templates.recurrence.template import PersistentRecurre
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
 from compiler.kernels.gpu.templates.scatter.template import Scatter
 from compiler.kernels.gpu.templates.scatter_order.template import SortUpdates
-from compiler.kernels.gpu.templates.segment_sum.template import SumSegments
+from compiler.kernels.gpu.templates.segment_reduce.template import ReduceSegments
+from compiler.kernels.gpu.templates.select.template import SelectRows
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
@@ -52,9 +54,11 @@ TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     Pointwise(),
     Scatter(),
     SortUpdates(),
-    SumSegments(),
+    ReduceSegments(),
+    SelectRows(),
     SortRows(),
     ScanRows(),
+    TransformRows(),
     Generic(),
 )
 """All templates; of equally fast ones the first takes a group, the last what no other matches."""

@@ -81,7 +81,7 @@ def test_a_result_that_nothing_uses_is_left_out():
         assert result.tobytes() == expected(x, 7, 1, True)[which].tobytes()
 
 
-@pytest.mark.parametrize(("rows", "length", "count"), [(40, 6, 6), (1, 5000, 20)])
+@pytest.mark.parametrize(("rows", "length", "count"), [(40, 6, 6), (1, 3000, 1500)])
 def test_the_chosen_config(rows: int, length: int, count: int):
     check(draw((rows, length), "float32"), count)
 
@@ -130,5 +130,5 @@ def test_an_estimate_grows_with_the_rows():
         )
     )
     assert few < more < many
-    assert few < 12e3
+    assert few < 20e3
     assert more < 60e3

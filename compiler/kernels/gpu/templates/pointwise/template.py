@@ -25,11 +25,9 @@ MANY = 32
 
 HALVES = ("float16", "bfloat16")
 
-Shape = tuple[int, ...]
 
-
-class Pointwise(OneWay[Shape, GpuTarget], Folds):
-    """A group of elementwise operators whose results have one shape: the problem.
+class Pointwise(OneWay[int, GpuTarget], Folds):
+    """A group of elementwise operators whose results have as many elements each: the problem.
 
     With several results, elements may also come from elsewhere.
     """
@@ -37,24 +35,27 @@ class Pointwise(OneWay[Shape, GpuTarget], Folds):
     name = "pointwise"
     folds_ranges = True
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Shape]:
-        """The shape of all results; one result of few operators is left to the generic schedule."""
-        shape = group.writes[0].shape
+    def match(self, group: Group, target: GpuTarget) -> Sequence[int]:
+        """The elements of a result; one of few operators is left to the generic schedule."""
         single = len(group.writes) == 1 and len(group.operators) <= MANY
-        same = {info.shape for info in group.writes} == {shape}
-        return [shape] if same and not single and _is_pointwise(group, _kinds(group)) else []
+        counts = {prod(info.shape) for info in group.writes}
+        plain = not any(info.block for info in group.writes)
+        same = plain or len({info.shape for info in group.writes}) == 1
+        matches = same and len(counts) == 1 and not single
+        return [*counts] if matches and _is_pointwise(group, _kinds(group)) else []
 
-    def estimate_ns(self, problem: Shape, config: None, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: int, config: None, target: GpuTarget) -> float:
         """Unknown: no other template matches such a group."""
         return 0.0
 
-    def emit(self, group: Group, problem: Shape, config: None, target: GpuTarget) -> KernelSource:
+    def emit(self, group: Group, problem: int, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of all results."""
         context, element = FusionContext(group, None), variable("element")
-        statement = context.store(None, unflatten_index(element, problem))
+        places = [unflatten_index(element, info.shape) for info in group.writes]
+        statement = context.store_each(None, places)
         name = f"{group.name}_element"
         function = device_function(name, context, statement, [element], target)
-        return _kernel(group, function, prod(problem))
+        return _kernel(group, function, problem)
 
 
 def _kinds(group: Group) -> tuple[Kind, ...]:

@@ -1,6 +1,6 @@
 """TopK and sorts, in which blocks sort tiles of rows and merge them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -172,28 +172,44 @@ def _call(launch: Sorting | Merging, first: bool, target: str) -> str:
     return f"sort_tiles<Problem, {launch.length}, {launch.segment}>({source}, {target})"
 
 
-def _target(launches: Sequence[Sorting | Merging], i: int, written: Sequence[int]) -> str:
-    """The results, or the lists that the next launch reads: a launch writes its entries there."""
-    if i == len(launches) - 1:
-        given = [own if which in written else "nullptr" for which, own in enumerate(_RESULTS)]
-        return f"Results<Problem>{{data, {', '.join(given)}}}"
-    launch = launches[i]
+def _lists(launch: Sorting | Merging) -> str:
+    """The lists that the next launch reads: a launch writes its entries there."""
     if isinstance(launch, Merging):
         return f"Lists<Problem, {launch.length}, {2 * launch.width}, {launch.kept}>{{lists}}"
     return f"Lists<Problem, {launch.stored}, {launch.kept}, {launch.kept}>{{lists}}"
 
 
-_RESULTS = ("values", "positions")
+_RESULTS = (("Problem::Bits*", "values"), ("int64_t*", "positions"))
 
 
-def _constants(problem: Problem, config: Config) -> str:
-    """The problem as types and constants; `INFINITE` has the bits of a float's infinity."""
+def _written(group: Group, problem: Problem) -> list[int]:
+    """Which of an operator's results a group writes, in its order."""
+    return [problem.operator.outputs.index(number) for number in group.outputs]
+
+
+def result_parameters(group: Group, problem: Problem) -> list[tuple[str, str, int]]:
+    """The types, names and buffer numbers of the results that a group writes."""
+    written = enumerate(_written(group, problem), group.inputs)
+    return [(*_RESULTS[which], number) for number, which in written]
+
+
+def results_text(group: Group, problem: Problem) -> str:
+    """Where the last launch writes entries: the results, of which one may be missing."""
+    written = _written(group, problem)
+    given = [own if which in written else "nullptr" for which, (_, own) in enumerate(_RESULTS)]
+    return f"Results<Problem>{{data, {', '.join(given)}}}"
+
+
+def problem_text(problem: Problem, others: Mapping[str, int]) -> str:
+    """The problem as types and constants, with other constants.
+
+    `INFINITE` has the bits of a float's infinity.
+    """
     size = ELEMENT_BYTES[problem.dtype]
     floating = "float" in problem.dtype
     kind = "FLOATING" if floating else "SIGNED" if problem.dtype.startswith("int") else "UNSIGNED"
     values = {
-        "THREADS": config.threads,
-        "ITEMS": ITEMS,
+        **others,
         "ROWS": problem.rows,
         "INNER": problem.inner,
         "LENGTH": problem.length,
@@ -217,9 +233,13 @@ def _infinite(dtype: str) -> int:
     return int(infinity.view(f"uint{8 * infinity.itemsize}"))
 
 
-LAUNCH_US, MERGE_US, REGISTERS = 2.2, 0.5, 80
+LAUNCH_US, MERGE_US, REGISTERS = 2.2, 2.0, 80
 """Microseconds of a launch with its loads and stores, and of one merge of a tile with its two
-barriers, by their latencies on an H100; registers of a thread."""
+barriers; registers of a thread. Two launches for 300 of 8,400 took 39 us on an H200."""
+
+ENTRIES = 2.6e3
+"""Entries that an SM sorts or merges in a microsecond, each move of one counted: the 20 largest of
+1,024 rows of 1,024 took 48 us on an H200."""
 
 
 class SortRows(Template[Problem, Config, GpuTarget]):
@@ -248,7 +268,8 @@ class SortRows(Template[Problem, Config, GpuTarget]):
             merges = (launch.segment // ITEMS).bit_length() if isinstance(launch, Sorting) else 3
             waves = ceil_div(launch.blocks, resident)
             traffic = 2 * launch.blocks * shared / device.bandwidth / 1000
-            total += LAUNCH_US + max(traffic, waves * MERGE_US * merges)
+            moved = launch.steps(config.tile) / (device.sms * ENTRIES)
+            total += LAUNCH_US + max(traffic, moved, waves * MERGE_US * merges)
         return 1e3 * total
 
     def emit(
@@ -258,8 +279,8 @@ class SortRows(Template[Problem, Config, GpuTarget]):
         launches = problem.launches(config)
         workspaces = problem.workspaces(config)
         data = problem.operator.operand(0)
-        written = [problem.operator.outputs.index(number) for number in group.outputs]
-        parts = [header("top_k"), "\n", _constants(problem, config)]
+        own = {"THREADS": config.threads, "ITEMS": ITEMS}
+        parts = [header("top_k"), "\n", problem_text(problem, own)]
         made: list[Launch] = []
         for i, launch in enumerate(launches):
             first, last = i == 0, i == len(launches) - 1
@@ -270,16 +291,15 @@ class SortRows(Template[Problem, Config, GpuTarget]):
                 scratch = group.inputs + len(group.outputs) + (i - 1) % 2
                 parameters.append(("const EntryOf<Problem>*", "entries", scratch))
             if last:
-                results = (("Problem::Bits*", "values"), ("int64_t*", "positions"))
-                for place, which in enumerate(written):
-                    parameters.append((*results[which], group.inputs + place))
+                parameters += result_parameters(group, problem)
+                to = results_text(group, problem)
             else:
                 scratch = group.inputs + len(group.outputs) + i % 2
                 parameters.append(("EntryOf<Problem>*", "lists", scratch))
+                to = _lists(launch)
             name = f"{group.name}_{i}"
             given = (f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
-            call = _call(launch, first, _target(launches, i, written))
-            parts.append(entry(name, config.threads, given, call))
+            parts.append(entry(name, config.threads, given, _call(launch, first, to)))
             numbers = tuple(number for *_, number in parameters)
             made.append(Launch(name, numbers, (launch.blocks, 1, 1), (config.threads, 1, 1)))
         return KernelSource("".join(parts), tuple(made), workspaces)

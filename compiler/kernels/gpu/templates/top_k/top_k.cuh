@@ -91,9 +91,19 @@ struct Results {
   }
 };
 
+// Entries of a tile in shared memory from `start` on. There is a gap after as many as a thread has, so that
+// threads of a warp that access an own one each meet few others in a bank.
+template <class E, int ITEMS>
+struct Spread {
+  E* tile;
+  int start;
+  __device__ __forceinline__ E& operator[](int i) const { return tile[start + i + (start + i) / ITEMS]; }
+  __device__ __forceinline__ Spread operator+(int more) const { return {tile, start + more}; }
+};
+
 // How many of the first `together` entries of two merged lists are the first list's.
-template <class E>
-__device__ __forceinline__ int split(const E* one, int ones, const E* other, int others, int together) {
+template <class List>
+__device__ __forceinline__ int split(const List& one, int ones, const List& other, int others, int together) {
   int low = together > others ? together - others : 0, high = together < ones ? together : ones;
   while (low < high) {
     const int middle = (low + high) / 2;
@@ -107,9 +117,9 @@ __device__ __forceinline__ int split(const E* one, int ones, const E* other, int
 }
 
 // A thread's entries of two merged lists: those after the first `together`.
-template <class E, int ITEMS>
+template <class List, class E, int ITEMS>
 __device__ __forceinline__ void merge(
-    const E* one, int ones, const E* other, int others, int together, E (&own)[ITEMS]) {
+    const List& one, int ones, const List& other, int others, int together, E (&own)[ITEMS]) {
   int i = split(one, ones, other, others, together), j = together - i;
 #pragma unroll
   for (int item = 0; item < ITEMS; item++) {
@@ -140,7 +150,8 @@ __device__ __forceinline__ void sort_tiles(const Source& source, const Target& t
   constexpr int TILE = P::THREADS * P::ITEMS, LISTS = (LENGTH + SEGMENT - 1) / SEGMENT;
   constexpr int64_t SEGMENTS = static_cast<int64_t>(P::ROWS) * LISTS;
   using E = EntryOf<P>;
-  __shared__ E tile[TILE];
+  __shared__ E entries[TILE + TILE / P::ITEMS];
+  const Spread<E, P::ITEMS> tile{entries, 0};
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (TILE / SEGMENT);
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) {
@@ -185,8 +196,9 @@ __device__ __forceinline__ void merge_lists(const EntryOf<P>* entries, const Tar
   constexpr int TILE = P::THREADS * P::ITEMS, PAIRS = (LENGTH + 2 * WIDTH - 1) / (2 * WIDTH);
   constexpr int FULL = WIDTH < KEPT ? WIDTH : KEPT, TILES = (2 * FULL < KEPT ? 2 * FULL : KEPT) / TILE;
   using E = EntryOf<P>;
-  __shared__ E tile[TILE];
+  __shared__ E merged[TILE + TILE / P::ITEMS];
   __shared__ int splits[2];
+  const Spread<E, P::ITEMS> tile{merged, 0};
   const int row = blockIdx.x / (PAIRS * TILES), pair = blockIdx.x / TILES % PAIRS;
   const int before = blockIdx.x % TILES * TILE, start = pair * 2 * WIDTH, rest = LENGTH - start;
   const int ones = rest < FULL ? rest : FULL;

@@ -1,4 +1,4 @@
-"""Which scatters are sums of rows, whose updates can be put in order beforehand."""
+"""Which scatters combine rows, whose updates can be put in order beforehand."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,9 +9,8 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.net.operators import KINDS, Kind
 
-SUMMED = ("float16", "bfloat16", "float32")
-"""The types of sums: those that kernels compute in float32."""
-
+COMBINED = ("float16", "bfloat16", "float32")
+"""The types of rows that are combined: those that kernels compute in float32."""
 
 MOST_SLOTS = 2_816_000
 """The most slots whose updates a kernel sorts in as many steps as there are updates, for computed
@@ -19,8 +18,8 @@ indices: the buckets of the template `scatter_order`."""
 
 
 @dataclass(frozen=True)
-class ScatteredSum:
-    """Updates that are added to the slices of a tensor: `indices` hold the slice of each.
+class ScatteredRows:
+    """Updates that are combined with the slices of a tensor: `indices` hold the slice of each.
 
     They have one element for each update, in any shape.
     """
@@ -40,16 +39,16 @@ class ScatteredSum:
         return shape_of(self.updates.type)[0]
 
 
-def find_scattered_sum(op: OperatorOp) -> ScatteredSum | None:
-    """The sum of slices that a scatter with addition computes along the first axis, else None."""
-    if op.type_name not in _INDICES or op["reduction"] != "add":
+def find_scattered_rows(op: OperatorOp) -> ScatteredRows | None:
+    """The slices along the first axis that a scatter combines with others; None if it does not."""
+    if op.type_name not in _INDICES or op["reduction"] == "none":
         return None
     data, _, updates = op.inputs
     shape = shape_of(data.type)
-    if dtype_of(data.type) not in SUMMED or not prod((*shape, *shape_of(updates.type))):
+    if dtype_of(data.type) not in COMBINED or not prod((*shape, *shape_of(updates.type))):
         return None
     indices = _INDICES[op.type_name](op)
-    return None if indices is None else ScatteredSum(data, _before_views(indices), updates)
+    return None if indices is None else ScatteredRows(data, _before_views(indices), updates)
 
 
 def _of_slices(scatter: OperatorOp) -> SSAValue | None:

@@ -1,4 +1,4 @@
-"""SegmentSum, in which a warp or a part of it has a row."""
+"""SegmentReduce, in which a warp or a part of it has a row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,12 +18,12 @@ from compiler.kernels.gpu.structs import (
     struct,
     value_part,
 )
-from compiler.kernels.gpu.templates.segment_sum.problem import (
+from compiler.kernels.gpu.templates.segment_reduce.problem import (
     FLIGHT,
     THREADS,
     Problem,
     Rows,
-    read_segment_sum,
+    read_segment_reduce,
 )
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource, OneWay
@@ -33,10 +33,18 @@ from compiler.target.target import GpuTarget
 from compiler.tensors.row_major import unflatten_index
 
 COPIED = 8
-"""Elements that a thread stores of those that depend on no sum."""
+"""Elements that a thread stores of those that depend on no segment."""
+
+COMBINE = {
+    "add": ("a + b", "0.0f"),
+    "mul": ("a * b", "1.0f"),
+    "max": ("flowloom_maximum(a, b)", "-CUDART_INF_F"),
+    "min": ("flowloom_minimum(a, b)", "CUDART_INF_F"),
+}
+"""How two numbers are combined, and what changes none, in C."""
 
 
-def _constants(problem: Problem, parts: int, threads: int, sums: int) -> str:
+def _constants(problem: Problem, parts: int, threads: int, segments: int) -> str:
     values = {
         "THREADS": threads,
         "LANES": problem.lanes,
@@ -48,10 +56,15 @@ def _constants(problem: Problem, parts: int, threads: int, sums: int) -> str:
         "COLUMNS": problem.columns,
         "OFFSET": problem.offset,
         "LENGTH": problem.length,
-        "SUMS": sums,
+        "SEGMENTS": segments,
         "COPIED": COPIED,
     }
-    return struct("Problem", constants(values))
+    combined, identity = COMBINE[problem.reduction]
+    functions = [
+        f"{DEVICE} static float combine(float a, float b) {{ return {combined}; }}",
+        f"{DEVICE} static float identity() {{ return {identity}; }}",
+    ]
+    return struct("Problem", [*constants(values), *functions])
 
 
 def _vectors(group: Group, problem: Problem, rows: Rows) -> Functor:
@@ -128,7 +141,7 @@ def _index(problem: Problem, shape: Sequence[int], row: Any, column: Any) -> lis
 
 
 def _store(group: Group, problem: Problem, target: GpuTarget) -> Functor:
-    """The results that follow from an element of the sum, or in a Concat from none."""
+    """The results that follow from an element of the reduction, or in a Concat from none."""
     context, place = problem.context, [variable(name) for name in ("row", "column")]
     value = Var("value", PrimType("float32"))
     if problem.length > problem.columns:
@@ -146,17 +159,17 @@ LAUNCH_US, ROUND_US, BYTES = 2.0, 0.6, 3.6e6
 microsecond: fitted to six sums on an H100 (2.4 to 6.4 us)."""
 
 
-class SumSegments(OneWay[Problem, GpuTarget]):
-    """A group around one SegmentSum in float32.
+class ReduceSegments(OneWay[Problem, GpuTarget]):
+    """A group around one SegmentReduce in float32.
 
-    The order of a sum depends on the length of its segment only: the same bits every time.
+    The order of a reduction depends on the length of its segment only: the same bits every time.
     """
 
-    name = "segment_sum"
+    name = "segment_reduce"
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only sum of a group."""
-        problem = read_segment_sum(group)
+        """The only reduction of a group."""
+        problem = read_segment_reduce(group)
         return [problem] if problem else []
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
@@ -177,21 +190,21 @@ class SumSegments(OneWay[Problem, GpuTarget]):
             types |= zip(part.arguments, part.types, strict=True)
         sharers = problem.lanes * parts
         threads = max(THREADS, sharers)
-        sums = ceil_div(problem.slots * problem.spans, threads // sharers)
+        segments = ceil_div(problem.slots * problem.spans, threads // sharers)
         others = problem.slots * (problem.length - problem.columns)
         given = [f"{kind}* buffer{number}" for number, kind in types.items()]
         made = ", ".join(part.made_by_number for part in (load, initial, store))
-        call = f"sum_segments<Problem>(buffer{starts}, buffer{order}, {made})"
+        call = f"reduce_segments<Problem>(buffer{starts}, buffer{order}, {made})"
         lines = [
             header("indices"),
-            header("segment_sum"),
+            header("segment_reduce"),
             load.text,
             initial.text,
             store.text,
-            _constants(problem, parts, threads, sums),
+            _constants(problem, parts, threads, segments),
             entry(name, threads, given, call),
         ]
-        blocks = sums + ceil_div(others, threads * COPIED)
+        blocks = segments + ceil_div(others, threads * COPIED)
         launch = Launch(name, tuple(types), (blocks, 1, 1), (threads, 1, 1))
         flops = problem.updates * problem.columns
         return KernelSource("\n".join(lines), (launch,), flops=flops)

@@ -1,15 +1,16 @@
-// SegmentSum: the rows of a tensor, to each of which its segment of the updates is added.
+// SegmentReduce: the rows of a tensor, each combined with its segment of the updates.
 //
 // PARTS * LANES threads share LANES * WIDTH columns of a row. Each part of them takes every PARTS-th batch
-// of the segment: its lanes read where the updates of a batch are, then each lane adds its columns of all
-// of them in float32, FLIGHT loaded at a time. The sums of the parts are added in their order in shared
-// memory, from where neighbouring threads store neighbouring elements. Without atomics, the order of a sum
-// depends on the length of its segment only.
+// of the segment: its lanes read where the updates of a batch are, then each lane combines its columns
+// of all of them in float32, FLIGHT loaded at a time. The results of the parts are combined in their order in
+// shared memory, from where neighbouring threads store neighbouring elements. Without atomics, the order
+// depends on the length of the segment only.
 //
-// `P` holds the constants of one problem; see template.py. `load.source(update)` is the row of an update,
-// `load.get<ALIGNED>(source, column, values)` gives what a lane has of it, to be added by `values.at`;
-// `initial(row, column)` is an element of the data, `store(row, column, sum)` takes a result: one of LENGTH
-// of a row, from OFFSET on those of the sum. The others need none: the blocks from SUMS on store them.
+// `P` holds the constants of one problem; see template.py. `P::combine(a, b)` reduces two
+// numbers to one, `P::identity()` changes none. `load.source(update)` is the row of an update,
+// `load.get<ALIGNED>(source, column, values)` gives what a lane has of it, to be combined by `values.at`;
+// `initial(row, column)` is an element of the data, `store(row, column, total)` takes a result: one of LENGTH
+// of a row, from OFFSET on those that are combined. The others need none: the blocks from SEGMENTS on store them.
 
 // The largest of the warp's numbers.
 __device__ __forceinline__ int warp_most(int x) {
@@ -21,11 +22,11 @@ __device__ __forceinline__ int warp_most(int x) {
   return x;
 }
 
-// Adds a part's share of the updates from `begin` to `end` to the sums of a lane's columns, the first of
-// them `own`. All lanes of a warp go on as long as one has updates left: they exchange sources.
+// Combines a part's share of the updates from `begin` to `end` with a lane's columns, the first of them
+// `own`. All lanes of a warp go on as long as one has updates left: they exchange sources.
 template <class P, bool ALIGNED, class Load>
-__device__ __forceinline__ void add_updates(
-    int begin, int end, const int* order, const Load& load, int own, float (&sum)[P::WIDTH]) {
+__device__ __forceinline__ void combine_updates(
+    int begin, int end, const int* order, const Load& load, int own, float (&total)[P::WIDTH]) {
   constexpr int EACH = P::LANES < P::FLIGHT ? P::FLIGHT / P::LANES : 1, BATCH = EACH * P::LANES;
   const int lane = threadIdx.x % P::LANES, left = warp_most(end - begin);
 #pragma unroll 1
@@ -50,7 +51,8 @@ __device__ __forceinline__ void add_updates(
 #pragma unroll
         for (int w = 0; w < P::WIDTH; w++) {
           if (own + w * Load::STEP < P::COLUMNS) {
-            sum[w] += first + k < count ? static_cast<float>(values[k].at[w]) : 0.0f;
+            const float update = first + k < count ? static_cast<float>(values[k].at[w]) : P::identity();
+            total[w] = P::combine(total[w], update);
           }
         }
       }
@@ -58,7 +60,7 @@ __device__ __forceinline__ void add_updates(
   }
 }
 
-// Stores a block's share of the results that do not depend on a sum.
+// Stores a block's share of the results that depend on no segment.
 template <class P, class Store>
 __device__ __forceinline__ void store_others(int block, const Store& store) {
   constexpr int REST = P::LENGTH - P::COLUMNS, OTHERS = REST > 0 ? REST : 1;
@@ -70,13 +72,13 @@ __device__ __forceinline__ void store_others(int block, const Store& store) {
 }
 
 template <class P, class Load, class Initial, class Store>
-__device__ __forceinline__ void sum_segments(
+__device__ __forceinline__ void reduce_segments(
     const int* starts, const int* order, const Load& load, const Initial& initial, const Store& store) {
   constexpr int SHARERS = P::LANES * P::PARTS, SPAN = P::LANES * P::WIDTH, ITEMS = (SPAN + SHARERS - 1) / SHARERS;
   constexpr int BATCH = P::LANES < P::FLIGHT ? P::FLIGHT : P::LANES;
-  __shared__ float sums[P::THREADS / P::LANES][SPAN];
-  if (P::LENGTH > P::COLUMNS && blockIdx.x >= P::SUMS) {
-    store_others<P>(blockIdx.x - P::SUMS, store);
+  __shared__ float totals[P::THREADS / P::LANES][SPAN];
+  if (P::LENGTH > P::COLUMNS && blockIdx.x >= P::SEGMENTS) {
+    store_others<P>(blockIdx.x - P::SEGMENTS, store);
     return;
   }
   const int lane = threadIdx.x % P::LANES, part = threadIdx.x / P::LANES % P::PARTS;
@@ -84,31 +86,31 @@ __device__ __forceinline__ void sum_segments(
   const int row = unit / P::SPANS, first = unit % P::SPANS * SPAN;
   const int limit = row < P::ROWS ? P::COLUMNS : 0;
   const int begin = limit > 0 ? starts[row] + part * BATCH : 0, end = limit > 0 ? starts[row + 1] : 0;
-  float sum[P::WIDTH], result[ITEMS];
+  float total[P::WIDTH], result[ITEMS];
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
     const int column = i * SHARERS + threadIdx.x % SHARERS;
     result[i] = column < SPAN && first + column < limit ? initial(row, first + column) : 0.0f;
   }
 #pragma unroll
-  for (int w = 0; w < P::WIDTH; w++) sum[w] = 0;
+  for (int w = 0; w < P::WIDTH; w++) total[w] = P::identity();
   const int own = first + (Load::STEP == 1 ? lane * P::WIDTH : lane);
   if (load.aligned()) {
-    add_updates<P, true>(begin, end, order, load, own, sum);
+    combine_updates<P, true>(begin, end, order, load, own, total);
   } else {
-    add_updates<P, false>(begin, end, order, load, own, sum);
+    combine_updates<P, false>(begin, end, order, load, own, total);
   }
-  float* const mine = sums[threadIdx.x / P::LANES];
+  float* const mine = totals[threadIdx.x / P::LANES];
 #pragma unroll
-  for (int w = 0; w < P::WIDTH; w++) mine[own - first + w * Load::STEP] = sum[w];
+  for (int w = 0; w < P::WIDTH; w++) mine[own - first + w * Load::STEP] = total[w];
   __syncthreads();
-  const float(*const parts)[SPAN] = &sums[threadIdx.x / SHARERS * P::PARTS];
+  const float(*const parts)[SPAN] = &totals[threadIdx.x / SHARERS * P::PARTS];
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
     const int column = i * SHARERS + threadIdx.x % SHARERS;
     if (column >= SPAN || first + column >= limit) continue;
 #pragma unroll
-    for (int p = 0; p < P::PARTS; p++) result[i] += parts[p][column];
+    for (int p = 0; p < P::PARTS; p++) result[i] = P::combine(result[i], parts[p][column]);
     store(row, P::OFFSET + first + column, result[i]);
   }
 }

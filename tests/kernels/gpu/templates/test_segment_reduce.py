@@ -1,7 +1,8 @@
-"""Sums of segments on the emulator against float64, with what fuses with them."""
+"""Reductions of segments on the emulator against float64, with what fuses with them."""
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy
 import onnx.parser
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import compiler
 from compiler.graph.rewriting.weights import derived_key, weight_array
-from compiler.kernels.gpu.templates.segment_sum.problem import Problem
+from compiler.kernels.gpu.templates.segment_reduce.problem import Problem
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime
@@ -22,6 +23,12 @@ from tests.kernels.harness import numpy_dtype
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
 TARGET = parse_gpu("cuda:sm_90:fp16")
+COMBINE = {
+    "add": numpy.add,
+    "mul": numpy.multiply,
+    "max": numpy.maximum,
+    "min": numpy.minimum,
+}
 ONNX = {"float32": 1, "float16": 10, "bfloat16": 16}
 
 
@@ -38,6 +45,7 @@ class Case:
     index: str = "int64"
     most: int = 0
     joined: int = -1
+    reduction: str = "add"
 
     def inputs(self) -> list[Array]:
         """Rows, indices, factors, data, starts, order and divisors."""
@@ -67,7 +75,7 @@ class Case:
         infos = [TensorInfo(a.dtype.name, a.shape) for a in self.inputs()]
         operators, updates = list[Node](), 0
 
-        def add(type: str, inputs: tuple[int, ...], info: TensorInfo, **attributes: int) -> int:
+        def add(type: str, inputs: tuple[int, ...], info: TensorInfo, **attributes: Any) -> int:
             infos.append(info)
             operators.append(Node(type, attributes, inputs, (len(infos) - 1,)))
             return len(infos) - 1
@@ -79,7 +87,7 @@ class Case:
             updates = add("Cast", (updates,), TensorInfo("float32", each), to=1)
         if self.scaled:
             updates = add("Mul", (updates, 2), TensorInfo("float32", each))
-        total = add("SegmentSum", (updates, 3, 4, 5), infos[3])
+        total = add("SegmentReduce", (updates, 3, 4, 5), infos[3], reduction=self.reduction)
         quotient = add("Div", (total, 6), infos[3])
         results = (total,)
         if self.joined >= 0:
@@ -93,22 +101,22 @@ class Case:
         return Group("test", tuple(infos), reads, (False,) * reads, {}, tuple(operators), results)
 
     def expected(self) -> Array:
-        """The sums in float64."""
+        """The reductions in float64."""
         rows, indices, factors, data, starts, order, _ = self.inputs()
         updates = rows.astype("float64")
         if self.gathered:
             wrapped = numpy.where(indices < 0, indices + len(rows), indices)[:, 0]
             updates = updates[wrapped.clip(0, len(rows) - 1)]
         updates = updates * factors if self.scaled else updates
-        total = data.astype("float64")
+        total, combine = data.astype("float64"), COMBINE[self.reduction]
         for slot, (start, end) in enumerate(pairwise(starts)):
-            total[slot] += updates[order[start:end]].sum(0)
+            total[slot] = combine.reduce([total[slot], *updates[order[start:end]]])
         return total
 
 
 def problem_of(case: Case) -> Problem:
     """The sum of a case's group."""
-    problem = problem_in("segment_sum", case.group(), TARGET)
+    problem = problem_in("segment_reduce", case.group(), TARGET)
     assert problem is not None
     return problem
 
@@ -116,7 +124,7 @@ def problem_of(case: Case) -> Problem:
 def check(case: Case, offset: int = 0) -> None:
     """Compare the sums and quotients of a case with float64."""
     group = case.group()
-    kernel = kernel_in("segment_sum", group, TARGET)
+    kernel = kernel_in("segment_reduce", group, TARGET)
     assert kernel is not None
     *totals, quotient = run_twice(kernel, group, case.inputs(), offset)
     expected, inputs = case.expected(), case.inputs()
@@ -143,11 +151,15 @@ CASES = (
     Case(40, (24,), 300, "float16", joined=0),
     Case(30, (40,), 90, scaled=True, joined=1),
     Case(30, (8,), 200, joined=2),
+    Case(40, (24,), 300, "float16", reduction="max"),
+    Case(3, (5,), 700, scaled=True, reduction="min"),
+    Case(40, (16,), 90, most=30, reduction="mul"),
+    Case(30, (40,), 90, scaled=True, joined=1, reduction="max"),
 )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_segments_are_added(case: Case):
+def test_segments_are_combined(case: Case):
     check(case)
 
 
@@ -207,4 +219,4 @@ def test_a_graph_network_has_a_kernel_a_layer():
     found = module.run(inputs)
     for name, expected in run_onnxruntime(model, inputs).items():
         numpy.testing.assert_allclose(found[name], expected, rtol=2e-3, atol=2e-3)
-    assert names == ["Gather_Gather_Mul", "Gather_Gather_SegmentSum", "Gather_ScatterOrder"]
+    assert names == ["Gather_Gather_Mul", "Gather_Gather_SegmentReduce", "Gather_ScatterOrder"]

@@ -1,4 +1,4 @@
-"""Reading sums of segments from groups, and how threads share them."""
+"""Reading reductions of segments from groups, and how threads share them."""
 
 from dataclasses import dataclass, replace
 from math import prod
@@ -8,7 +8,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, RESHAPES
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.net.operators import SEGMENT_SUM
+from compiler.net.operators import SEGMENT_REDUCE
 from compiler.target.target import GpuTarget
 
 STORED = ("float32", "float16", "bfloat16")
@@ -47,10 +47,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Problem:
-    """A sum of segments with its prologue and epilogue; without `rows`, updates are computed.
+    """A reduction of segments with its prologue and epilogue; without `rows`, updates are computed.
 
     A row of the results has `length` elements: from `offset` on those that follow from a row of
-    the sum, before and after these a Concat's other operands.
+    the reduction, before and after these a Concat's other operands.
     """
 
     anchor: Node
@@ -64,6 +64,11 @@ class Problem:
     def slots(self) -> int:
         """The rows of the result."""
         return self.context.shape[0]
+
+    @property
+    def reduction(self) -> str:
+        """ONNX's name of the reduction."""
+        return self.anchor.attributes["reduction"]
 
     @property
     def columns(self) -> int:
@@ -95,9 +100,9 @@ class Problem:
         return parts
 
 
-def read_segment_sum(group: Group) -> Problem | None:
-    """The sum of segments that a group is made around; None for any other group."""
-    anchor = group.only(SEGMENT_SUM)
+def read_segment_reduce(group: Group) -> Problem | None:
+    """The reduction of segments that a group is made around; None for any other group."""
+    anchor = group.only(SEGMENT_REDUCE)
     if anchor is None or any(anchor.operand(i) >= group.inputs for i in (2, 3)):
         return None
     context = FusionContext(group, anchor)
@@ -118,7 +123,7 @@ def read_segment_sum(group: Group) -> Problem | None:
 
 
 def _place(group: Group, anchor: Node, context: FusionContext) -> tuple[int, int] | None:
-    """Where in a row of the results the elements of a sum are, and its length."""
+    """Where in a row of the results the elements of a reduction are, and its length."""
     columns = prod(context.shape[1:])
     if context.elementwise:
         return 0, columns

@@ -1,0 +1,1 @@
+"""SegmentReduce: rows combined in the order that ScatterOrder gives."""

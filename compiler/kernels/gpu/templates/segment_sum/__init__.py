@@ -1,1 +1,0 @@
-"""SegmentSum: the sums of rows in the order that ScatterOrder gives."""

@@ -1,0 +1,1 @@
+"""TopK of few elements of each row, which are selected and then sorted."""
