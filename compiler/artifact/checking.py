@@ -9,13 +9,12 @@ from compiler.artifact import artifact, symbolic
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
-    PROGRAM_MANIFEST,
     Vouch,
-    check_program_files,
     format_in,
     program_segments,
     with_sha256,
 )
+from compiler.artifact.program_options import read_program_manifest
 from compiler.artifact.symbolic import SymbolicArtifact
 from compiler.backends.base import Array
 
@@ -38,8 +37,7 @@ def checked_artifacts(directory: Path, vouch: Vouch) -> Iterator[CheckedArtifact
     if format_in(directory) is ARTIFACT_MANIFEST:
         yield _checked(directory, vouch)
         return
-    manifest = PROGRAM_MANIFEST.read(directory, vouch)
-    check_program_files(directory, manifest)
+    manifest, _ = read_program_manifest(directory, vouch)
     for folder, digest in program_segments(directory, manifest).items():
         yield _checked(folder, with_sha256(digest))
 

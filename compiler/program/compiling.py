@@ -19,7 +19,7 @@ from compiler.backends.gpu.sized import SizedExecutable
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
-from compiler.errors import SymbolicFaultWarning, UnsupportedOperatorError
+from compiler.errors import ArtifactError, SymbolicFaultWarning, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
@@ -136,6 +136,8 @@ class SegmentCompiler:
         except NotForAllSizes as reason:
             self._symbolic.fixed.add(request.key_of_any_sizes)
             self._log_alone(source.name, reason)
+        except ArtifactError:
+            raise  # what was saved is damaged
         except Exception as fault:
             specialised = self._for_these_sizes(request)  # raises an error of the model's again
             self._symbolic.fixed.add(request.key_of_any_sizes)
@@ -167,7 +169,7 @@ class SegmentCompiler:
         if self.saved and request.digest in self.saved:
             return None
         key = request.key_of_any_sizes
-        before = self._symbolic.of_key(key, self.saved, self._weights.copies, self.options)
+        before = self._symbolic.of_request(request, self.saved, self._weights.copies, self.options)
         for segment in before:
             if (sizes := segment.sizes_of(request.shapes)) is not None:
                 return self._at_sizes(request, segment, sizes)
@@ -295,11 +297,21 @@ class SegmentCompiler:
             self.modules[digest] = (
                 self._compiled(request, graph, digest)
                 if saved is None
-                else load_placed(
-                    saved.directory, self._weights.copies, self.options, with_sha256(saved.manifest)
-                )
+                else self._loaded(request, graph, saved)
             )
         return self.modules[digest]
+
+    def _loaded(self, request: SegmentRequest, graph: Graph, saved: SavedSegment) -> Module:
+        """The saved module of a graph; raises ArtifactError for that of another one."""
+        vouch = with_sha256(saved.manifest)
+        module = load_placed(saved.directory, self._weights.copies, self.options, vouch)
+        computed = {name for name, _ in graph.outputs}
+        others = [name for name in request.source.writes if name not in computed]
+        outputs = [own.name for own in module.outputs]
+        request.check_saved(saved.directory, module.inputs, [*outputs, *others])
+        if any(own.shape != request.shapes[own.name] for own in module.inputs):
+            raise ArtifactError(f"{saved.directory} is for other sizes: save the module again")
+        return module
 
     def _compiled(self, request: SegmentRequest, graph: Graph, digest: str) -> Module:
         """The module of a graph; a segment's first is searched like a whole model."""

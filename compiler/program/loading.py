@@ -9,14 +9,16 @@ from compiler.artifact.manifest import (
     MODEL_FILE,
     PROGRAM_MANIFEST,
     Vouch,
-    check_program_files,
     program_segments,
 )
+from compiler.artifact.program_options import ProgramOptions, read_program_manifest
 from compiler.backends.policy import GraphPolicy
 from compiler.driver.settings import Settings
+from compiler.errors import ArtifactError
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels.building import KernelCache
+from compiler.program.body import BodyGraph
 from compiler.program.compiling import SegmentCompiler
 from compiler.program.model import DynamicModule
 from compiler.program.reading import read_program
@@ -31,24 +33,36 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
     `vouch` says which programs to trust; a segment is trusted if its program is, and lists it.
     Raises ArtifactError for a missing or damaged file.
     """
-    manifest = PROGRAM_MANIFEST.read(directory, vouch)
-    check_program_files(directory, manifest)
-    policy = GraphPolicy.parse(manifest["graphs"])
+    manifest, saved = read_program_manifest(directory, vouch)
+    policy = GraphPolicy.parse(saved.graphs)
     options = {**policy.executor_options, **options}
     settings = replace(
-        Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
-        check_indices=manifest["check_indices"],
+        Settings(saved.target, saved.pipeline, cache=KernelCache()),
+        check_indices=saved.check_indices,
         graphs=policy,
-        semantics=Semantics.parse({OTHER_RULES: "onnx", **manifest["semantics"]}),
-        chosen=manifest["pipeline"] is not None,
+        semantics=Semantics.parse({OTHER_RULES: "onnx", **saved.semantics}),
+        chosen=saved.pipeline is not None,
     )
     path = directory / MODEL_FILE
-    shapes = manifest["input_shapes"]
-    model = read_program(path, shapes, settings.check_indices, settings.semantics)
+    model = read_program(path, saved.input_shapes, settings.check_indices, settings.semantics)
     symbols = input_symbols(model.inputs)
-    segments = program_segments(directory, manifest).items()
-    saved = {folder.name: SavedSegment(folder, digest) for folder, digest in segments}
-    module = DynamicModule(model, SegmentCompiler(model.context, settings, options, symbols, saved))
-    alone = {int(node): why for node, why in manifest["on_host"].items()}
-    module.body.refine(SegmentSplit(alone, frozenset(manifest["split_at"])))
+    folders = program_segments(directory, manifest).items()
+    segments = {folder.name: SavedSegment(folder, digest) for folder, digest in folders}
+    compiler = SegmentCompiler(model.context, settings, options, symbols, segments)
+    module = DynamicModule(model, compiler)
+    module.body.refine(_division(directory, saved, module.body.graph))
     return module
+
+
+def _division(directory: Path, saved: ProgramOptions, graph: BodyGraph) -> SegmentSplit:
+    """How runs divided a model; raises ArtifactError for nodes and tensors that it has not."""
+    alone = {int(node): why for node, why in saved.on_host.items()}
+    computed = {name for node in graph.nodes for name in node.output}
+    unknown = [f"node {node}" for node in alone if node >= len(graph.nodes)]
+    unknown += [f"tensor {name!r}" for name in saved.split_at if name not in computed]
+    if unknown:
+        raise ArtifactError(
+            f"{directory / PROGRAM_MANIFEST.file} names the {unknown[0]}, which its model has not:"
+            f" {PROGRAM_MANIFEST.remedy}"
+        )
+    return SegmentSplit(alone, frozenset(saved.split_at))

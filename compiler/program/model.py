@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 
+from compiler.artifact.program_options import ProgramOptions
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.host_arrays import reading
 from compiler.display.html import info_table, tensor_lines
@@ -205,16 +206,16 @@ class DynamicModule:
         check_arguments({"directory": directory}, LOAD)
         settings = self.compiler.settings
         division = self._body.division
-        options = {
-            "target": settings.target,
-            "pipeline": settings.pipeline,
-            "check_indices": settings.check_indices,
-            "graphs": str(settings.graphs),
-            "semantics": dict(settings.semantics.ways),
-            "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
-            "on_host": {str(node): why for node, why in division.alone.items()},
-            "split_at": sorted(division.split_at),
-        }
+        options = ProgramOptions(
+            target=settings.target,
+            pipeline=settings.pipeline,
+            check_indices=settings.check_indices,
+            graphs=str(settings.graphs),
+            semantics=dict(settings.semantics.ways),
+            input_shapes={name: tuple(shape) for name, shape in self._model.shapes.items()},
+            on_host={str(node): why for node, why in division.alone.items()},
+            split_at=tuple(sorted(division.split_at)),
+        )
         compiled = self.compiler
         model = self._model.with_weights()
         program = SavedProgram(model, compiled.fixed_modules, compiled.symbolic_segments, options)

@@ -1,11 +1,15 @@
 """Requests for a segment at inputs of some types, and of some contents."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from compiler.errors import ArtifactError
 from compiler.program.segment import SegmentSource, hashed_piece
+from compiler.schedule.tasks import Allocation
+from compiler.tensors.dtypes import numpy_name
 
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
@@ -47,6 +51,18 @@ class SegmentRequest:
         for name in self.source.writes:
             hasher.update(hashed_piece(name.encode()))
         return hasher.hexdigest()
+
+    def check_saved(
+        self, directory: Path, inputs: Iterable[Allocation], outputs: Iterable[str]
+    ) -> None:
+        """Raise ArtifactError unless a saved segment takes and gives what this one does.
+
+        Inputs whose extents are over symbols stand for those of any sizes.
+        """
+        types = {name: (numpy_name(a.dtype), len(a.shape)) for name, a in self.inputs.items()}
+        fits = all(types.get(own.name) == (own.dtype, len(own.shape)) for own in inputs)
+        if not fits or not {*self.source.writes} <= {*outputs}:
+            raise ArtifactError(f"{directory} is not the segment {self}: save the module again")
 
     def __str__(self) -> str:
         types = [f"{name} {a.dtype.name}{list(a.shape)}" for name, a in self.inputs.items()]

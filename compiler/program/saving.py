@@ -7,7 +7,7 @@ their manifests.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from compiler.artifact.manifest import (
     file_entry,
 )
 from compiler.artifact.module import Module
+from compiler.artifact.program_options import ProgramOptions
 from compiler.artifact.replaceable import check_replaceable
 from compiler.artifact.replacing import replacing
 from compiler.program.symbolic import SymbolicSegment
@@ -43,14 +44,14 @@ class SavedSegment:
 class SavedProgram:
     """A dynamic module as it is saved: the model with its weights, and modules by digest.
 
-    Segments for all sizes are `symbolic`, by the names of their folders. `options` are entries of
-    the manifest.
+    Segments for all sizes are `symbolic`, by the names of their folders. `options` are entries
+    of the manifest.
     """
 
     model: onnx.ModelProto
     modules: Mapping[str, Module]
     symbolic: Mapping[str, SymbolicSegment]
-    options: Mapping[str, Any]
+    options: ProgramOptions
 
 
 def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> None:
@@ -76,4 +77,4 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
             names.append(f"{SEGMENTS_FOLDER}/{name}/{ARTIFACT_MANIFEST.file}")
         files = {name: file_entry(new / name) for name in names}
         digests = {name: entry["sha256"] for name, entry in files.items()}
-        PROGRAM_MANIFEST.write(new, program.options, files, digests)
+        PROGRAM_MANIFEST.write(new, asdict(program.options), files, digests)

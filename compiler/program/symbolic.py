@@ -79,6 +79,18 @@ class SymbolicSegment:
         """The state for `pickle` and `copy`, without what is on the device."""
         return {name: value for name, value in vars(self).items() if name != "executables"}
 
+    @property
+    def inputs(self) -> Sequence[Allocation]:
+        """Name, dtype and shape of the inputs of its kernels."""
+        return self.build.schedule.schedule.of_kind("input")
+
+    @property
+    def results(self) -> list[str]:
+        """The names of its outputs, those of checks of indices among them."""
+        known = self.outputs
+        computed = [own.name for own in self.build.schedule.schedule.of_kind("output")]
+        return [*computed, *known.constants, *known.passed, *known.sizes]
+
     def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> Sizes | None:
         """The sizes by which inputs have these shapes; None if it is not compiled for them."""
         sizes = dict[str, int]()

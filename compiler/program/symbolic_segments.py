@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.artifact.manifest import with_sha256
 from compiler.artifact.weights import Placing
+from compiler.program.request import SegmentRequest
 from compiler.program.saving import SavedSegment
 from compiler.program.symbolic import SymbolicSegment
 from compiler.program.symbolic_saving import load_segment
@@ -25,17 +26,19 @@ class SymbolicSegments:
     fixed: set[str] = field(default_factory=set[str])
     instances: dict[str, SymbolicSegment] = field(default_factory=dict[str, SymbolicSegment])
 
-    def of_key(
+    def of_request(
         self,
-        key: str,
+        request: SegmentRequest,
         saved: Mapping[str, SavedSegment],
         place: Placing,
         options: Mapping[str, Any],
     ) -> Sequence[SymbolicSegment]:
-        """The compilations of a key; those `saved`, by folder, are loaded when one is asked for.
+        """The compilations of a request's key; `saved` ones, by folder, are loaded at the first.
 
-        `place` puts their weights somewhere; `options` are those of their modules.
+        `place` puts their weights somewhere; `options` are those of their modules. Raises
+        ArtifactError for one that is of another key.
         """
+        key = request.key_of_any_sizes
         if key not in self.compiled:
             self.compiled[key] = []
             folders = (_folder(key, number) for number in count())
@@ -43,7 +46,9 @@ class SymbolicSegments:
                 if own is None:
                     break
                 vouch = with_sha256(own.manifest)
-                self.compiled[key].append(load_segment(own.directory, place, vouch, options))
+                segment = load_segment(own.directory, place, vouch, options)
+                request.check_saved(own.directory, segment.inputs, segment.results)
+                self.compiled[key].append(segment)
         return self.compiled[key]
 
     @property

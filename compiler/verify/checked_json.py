@@ -178,7 +178,7 @@ def _reader(kind: Any) -> Reader:
     if get_origin(kind) is Literal:
         return partial(checked_one_of, allowed=arguments)
     if get_origin(kind) in (Mapping, dict):
-        return partial(_by_name, item=_reader(arguments[1]))
+        return partial(checked_by_name, item=_reader(arguments[1]))
     if get_origin(kind) is UnionType:
         return partial(_optional, item=_reader(arguments[0]))
     assert get_origin(kind) is tuple, kind
@@ -190,7 +190,8 @@ def _optional(value: object, path: str, item: Reader) -> Any:
     return None if value is None else item(value, path)
 
 
-def _by_name(value: object, path: str, item: Reader) -> dict[str, Any]:
+def checked_by_name(value: object, path: str, item: Reader) -> dict[str, Any]:
+    """A value that must be an object; `item` checks each of its entries."""
     return {name: item(own, f"{path}.{name}") for name, own in as_object(value, path).items()}
 
 

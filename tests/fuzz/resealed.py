@@ -1,4 +1,4 @@
-"""Forged artifacts whose seal is made anew, as one who can read this code can make it.
+"""Forged artifacts and programs whose seal is made anew, as one who can read this code can make it.
 
 All that then protects a run is what `check_schedule` and its like verify: it is refused, or it runs
 to its end and gives the same bits twice.
@@ -17,11 +17,13 @@ from compiler.artifact import artifact
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
     FILE_LIST,
+    PROGRAM_MANIFEST,
     SCHEDULE,
     SEAL,
     SELF_DIGEST,
     WEIGHTS,
     file_entry,
+    format_in,
     manifest_digest,
     manifest_seal,
 )
@@ -33,6 +35,7 @@ from tests.fuzz.damage import places
 from tests.fuzz.draw import Draw
 from tests.fuzz.forged import (
     CONTROL,
+    DYNAMIC,
     STATIC,
     add,
     change,
@@ -60,13 +63,19 @@ g (float[4, 8] x, float[3, 8] u, int64 n) => (float[4, 8] y, float[3, 8] r)
 
 @cache
 def _originals(target: str) -> tuple[tuple[Files, dict[str, Any]], ...]:
-    """Saved artifacts, each with inputs of a run."""
+    """Saved artifacts and programs, each with inputs of a run."""
     made: list[tuple[Files, dict[str, Any]]] = []
     random = np.random.default_rng(0)
-    for text in (STATIC, CONTROL, LOOP):
+    for text in (STATIC, CONTROL, LOOP, DYNAMIC):
         module = compiler.compile(model_of(text), target=target, budget=0)
-        shapes = {a.name: (a.dtype, a.shape) for a in module.inputs}
-        feeds = {n: random.standard_normal(s).astype(d) for n, (d, s) in shapes.items()}
+        sizes = {
+            a.name: tuple(n if isinstance(n, int) else 6 for n in a.shape or ())
+            for a in module.inputs
+        }
+        feeds = {
+            a.name: random.standard_normal(sizes[a.name]).astype(a.dtype) for a in module.inputs
+        }
+        module.run(feeds)
         with tempfile.TemporaryDirectory() as folder:
             module.save(Path(folder) / "saved")
             made.append((files_in(Path(folder) / "saved"), feeds))
@@ -89,27 +98,36 @@ _EDITS = (same_key, same_key, change, move, reorder, drop)
 
 
 def reseal(folder: Path) -> None:
-    """Make all hashes and the seal of an artifact anew; raises FlowloomError for an invalid one."""
-    path = folder / ARTIFACT_MANIFEST.file
+    """Make all hashes and the seal of an artifact or a program anew.
+
+    Raises FlowloomError for an invalid artifact.
+    """
+    kind = format_in(folder)
+    path = folder / kind.file
     manifest = json.loads(path.read_bytes())
-    listed = {n: (folder / n).read_bytes() for n in manifest["files"] if n != WEIGHTS}
-    kernels = artifact._kernels(listed)  # pyright: ignore[reportPrivateUsage]
-    certificate = certified(from_json(listed[SCHEDULE].decode()), kernels)
-    files = manifest["files"] = {n: file_entry(folder / n) for n in manifest["files"]}
-    sealed = artifact._sealed_contents(certificate, files)  # pyright: ignore[reportPrivateUsage]
+    files = manifest[FILE_LIST] = {n: file_entry(folder / n) for n in manifest[FILE_LIST]}
+    if kind is PROGRAM_MANIFEST:
+        sealed = {name: entry["sha256"] for name, entry in files.items()}
+    else:
+        listed = {n: (folder / n).read_bytes() for n in files if n != WEIGHTS}
+        schedule = from_json(listed[SCHEDULE].decode())
+        certificate = certified(schedule, artifact.read_kernels(listed))
+        sealed = artifact.sealed_contents(certificate.digest, files)
     manifest[SEAL] = manifest_seal(manifest, sealed)
     manifest[SELF_DIGEST] = manifest_digest(manifest)
     path.write_text(json.dumps(manifest))
 
 
 def random_resealed(seed: int, target: str) -> Case:
-    """An artifact of which one to three values were edited, not yet resealed.
+    """An artifact or a program of which one to three values were edited, not yet resealed.
 
-    They are of the schedule, or of the manifest's own entries: the target, what it needs, choices.
+    They are of the schedule, or of the manifest's own entries: the target, what it needs, choices,
+    nodes on the host.
     """
     draw = Draw(seed)
     files, feeds = draw.choice(_originals(target))
     name = draw.choice([SCHEDULE, SCHEDULE, SCHEDULE, ARTIFACT_MANIFEST.file])
+    name = PROGRAM_MANIFEST.file if PROGRAM_MANIFEST.file in files else name
     content = json.loads(files[name])
     edited = content if name == SCHEDULE else {k: content[k] for k in content if k not in _HASHED}
     edits = _EDITS if name == SCHEDULE else (*_EDITS, replace, add)

@@ -3,16 +3,21 @@
 import json
 import logging
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import compiler
+from compiler.artifact.checking import checked_artifacts
+from compiler.artifact.manifest import trust_all
+from compiler.artifact.program_options import ProgramOptions
 from compiler.errors import ArtifactError
 from compiler.program.model import DynamicModule
 from tests.forgery import redo_hashes
-from tests.program.checks import compiled
+from tests.fuzz.resealed import reseal
+from tests.program.checks import compiled, model_of
 from tests.program.test_model import DATA, ordered
 from tests.program.test_packings import apart_model
 
@@ -78,6 +83,45 @@ def test_an_edited_entry_is_refused(tmp_path: Path, entries: dict[str, object], 
     message = r"by the seal in program\.json: entries of" if redone else r"program\.json is damaged"
     with pytest.raises(ArtifactError, match=message):
         compiler.load(tmp_path / "p")
+
+
+ABSENT = object()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ProgramOptions)])
+@pytest.mark.parametrize(
+    "value", [ABSENT, None, -1, 1.5, "x", [], {}, [[]], {"x": None}, {"999": "a"}, ["x", 5]]
+)
+def test_an_option_of_another_type_is_refused_under_a_true_seal(
+    tmp_path: Path, name: str, value: object
+):
+    saved(tmp_path / "p")
+    path = tmp_path / "p" / "program.json"
+    entries = json.loads(path.read_text())
+    before = entries.pop(name)
+    if value is not ABSENT:
+        entries[name] = value
+    path.write_text(json.dumps(entries))
+    reseal(tmp_path / "p")
+    valid = (name, value) in (("pipeline", "x"), ("on_host", {}), ("split_at", []))
+    if value != before and not valid:
+        with pytest.raises(ArtifactError, match=r"program\.json"):
+            compiler.load(tmp_path / "p")
+    if value is ABSENT:
+        with pytest.raises(ArtifactError, match=f"has no {name}"):
+            [*checked_artifacts(tmp_path / "p", trust_all)]
+
+
+def test_another_segment_under_a_true_seal_is_named(tmp_path: Path):
+    saved(tmp_path / "p")
+    one, other, *_ = sorted((tmp_path / "p" / "segments").iterdir())
+    one.rename(tmp_path / "one")
+    other.rename(one)
+    (tmp_path / "one").rename(other)
+    reseal(tmp_path / "p")
+    module = compiler.load(tmp_path / "p")
+    with pytest.raises(ArtifactError, match=f"{one.parent}.* is not the segment"):
+        module.run({"x": inputs()})
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "manifest.json", "kernels.json"])
