@@ -26,6 +26,7 @@ from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.exact import divides, plain
 from compiler.tensors.extents import (
     Extent,
+    NotForAllSizes,
     Symbol,
     Undecided,
     at_hints,
@@ -89,7 +90,9 @@ class SizesCertificate:
         instance = self.schedule.at(sizes)  # the full check says what is wrong
         check_schedule(instance.schedule)
         check_operands(instance.schedule, instance.kernels)
-        raise ScheduleError(f"the schedule is not checked for {dict(sizes)}: report this fault")
+        raise NotForAllSizes(
+            f"the schedule is not proved for {dict(sizes)}: compile the model for these sizes"
+        )
 
 
 def certified_for_all_sizes(own: SymbolicSchedule) -> SizesCertificate:
@@ -133,6 +136,8 @@ def _limits(own: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
         present = limits.get(extent, (low, high))
         limits[extent] = max(low, present[0]), min(high, present[1])
 
+    for symbol in own.symbols.values():
+        limit(extent_of(symbol), symbol.low, LARGEST_MEMORY if symbol.high is None else symbol.high)
     schedule, kernels = own.bound
     for task, bound in zip(own.schedule.tasks, schedule.tasks, strict=True):
         names = own.sizes_of(task)
