@@ -76,28 +76,37 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
 def _without_quotients(extent: Extent) -> Iterator[Extent]:
     """The extent with multiples of quotients by numbers as numerators without remainders."""
     for _ in range(MOST_MAXIMA):
-        quotient = next((a for a in _atoms(extent) if isinstance(a, Quotient)), None)
-        if quotient is None or isinstance(quotient.denominator, Expression):
+        quotients = [atom for atom in _atoms(extent) if isinstance(atom, Quotient)]
+        others = (_without_quotient(extent, quotient) for quotient in quotients)
+        without = next((other for other in others if other is not None), None)
+        if without is None:
             return
-        divisor = quotient.denominator
-        rest: Extent = 0
-        divided: Extent = 0
-        for monomial, factor in terms_of(extent):
-            if quotient not in monomial:
-                rest = rest + _term(monomial, factor)
-            elif factor % divisor or monomial.count(quotient) > 1:
-                return
-            else:
-                others = tuple(atom for atom in monomial if atom != quotient)
-                divided = divided + _term(others, factor // divisor)
-        remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
-        # The numerator counts least where the remainder is largest.
-        low, high = bounds(divided)
-        if low < 0 < high:
-            return
-        less = remainder if high <= 0 else divisor - 1
-        extent = rest + divided * (quotient.numerator - less)
+        extent = without
         yield extent
+
+
+def _without_quotient(extent: Extent, quotient: Quotient) -> Extent | None:
+    """The extent with a quotient as its numerator without a remainder; None where it cannot be."""
+    divisor = quotient.denominator
+    if isinstance(divisor, Expression):
+        return None
+    rest: Extent = 0
+    divided: Extent = 0
+    for monomial, factor in terms_of(extent):
+        if quotient not in monomial:
+            rest = rest + _term(monomial, factor)
+        elif factor % divisor or monomial.count(quotient) > 1:
+            return None
+        else:
+            others = tuple(atom for atom in monomial if atom != quotient)
+            divided = divided + _term(others, factor // divisor)
+    # The numerator counts least where the remainder is largest.
+    low, high = bounds(divided)
+    if low < 0 < high:
+        return None
+    remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
+    less = remainder if high <= 0 else divisor - 1
+    return rest + divided * (quotient.numerator - less)
 
 
 def _term(monomial: Monomial, factor: int) -> Extent:

@@ -20,10 +20,17 @@ from compiler.errors import ScheduleError
 from compiler.schedule.kernels import LARGEST_COUNT, LARGEST_SIDE
 from compiler.schedule.numbering import ARENA, NumberedSchedule, numbered
 from compiler.schedule.symbolic import SymbolicSchedule
-from compiler.schedule.tasks import ARENA_ALIGNMENT, Allocation, Schedule, Task, View
+from compiler.schedule.tasks import (
+    ARENA_ALIGNMENT,
+    Allocation,
+    Schedule,
+    Task,
+    View,
+    arena_aligned,
+)
 from compiler.tensors.assumptions import assuming_nothing
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tensors.exact import divides, plain
+from compiler.tensors.exact import divides, plain, same_extents
 from compiler.tensors.extents import (
     Extent,
     NotForAllSizes,
@@ -243,13 +250,18 @@ def _ranks(ends: Sequence[Extent]) -> Ranks:
     ordered: list[Extent] = []
     for end in sorted(distinct, key=at_hints):
         index = len(ordered)
-        while index and not at_least_zero(end - ordered[index - 1]):
+        while index and not _is_beyond(end, ordered[index - 1]):
             index -= 1  # of two that are equal for the example sizes, the one that is less
-            if not at_least_zero(ordered[index] - end):
+            if not _is_beyond(ordered[index], end):
                 raise Undecided(f"{end} and {ordered[index]} change their order with the sizes")
         ordered.insert(index, end)
     first = ordered.index(0)
     return {end: GRAIN * (number - first) for number, end in enumerate(ordered)}
+
+
+def _is_beyond(end: Extent, other: Extent) -> bool:
+    """Whether an end is at least another one for all sizes, as far as that is seen."""
+    return at_least_zero(end - other) is True or same_extents((end,), (arena_aligned(other),))
 
 
 def _check_shared_slots(own: SymbolicSchedule, ranked: _Ranked) -> None:
