@@ -20,6 +20,7 @@ from compiler.program.model import DynamicModule
 from compiler.program.static import StaticSegment
 from compiler.program.symbolic import SymbolicSegment
 from compiler.tensors.extents import NotForAllSizes
+from compiler.tools.cli import main
 from tests.forgery import redo_hashes
 from tests.fuzz.sizes import random_sizes
 from tests.fuzz.workers import judge
@@ -105,7 +106,9 @@ SHAPES = """g (float[b, n, 8] x) => (float[b, n, 8] y, int64[3] s, float[2] c, f
 
 
 @pytest.mark.parametrize("target", ["cpu", "emu:sm_90:fp32"])
-def test_outputs_without_operators_are_saved(target: str, tmp_path: Path) -> None:
+def test_outputs_without_operators_are_saved(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     if target != "cpu" and shutil.which("g++") is None:
         pytest.skip("kernels are compiled by g++")
     module, model = compiled(SHAPES, target=target), model_of(SHAPES)
@@ -118,6 +121,8 @@ def test_outputs_without_operators_are_saved(target: str, tmp_path: Path) -> Non
             check(module, model, {"x": tensor(batch, n, 8)})
     (folder,) = (tmp_path / "saved" / "segments").iterdir()
     assert "n0" in (folder / "schedule.json").read_text()
+    assert main(["check", str(tmp_path / "saved")]) == 0
+    assert "no race for all sizes (b from 2 to " in capsys.readouterr().out
 
 
 CHAIN = """g (float[n, m] x) => (float[n, m] y) { t = Transpose(x) s = Softmax(t) r = Exp(s)
