@@ -20,6 +20,8 @@ from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
 from compiler.errors import (
+    ArtifactError,
+    DeviceError,
     ModelError,
     ShapeError,
     SymbolicFaultWarning,
@@ -149,6 +151,8 @@ class SegmentCompiler:
         except NotForAllSizes as reason:
             self._symbolic.fixed.add(request.key_of_any_sizes)
             self._log_alone(source.name, reason)
+        except (ArtifactError, DeviceError):  # of a saved segment
+            raise
         except Exception as fault:
             specialised = self._for_these_sizes(request)  # raises an error of the model's again
             self._symbolic.fixed.add(request.key_of_any_sizes)

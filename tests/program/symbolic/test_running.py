@@ -3,7 +3,6 @@
 import logging
 import pickle
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -128,23 +127,21 @@ def test_outputs_without_operators_are_saved(
 CHAIN = """g (float[n, m] x) => (float[n, m] y) { t = Transpose(x) s = Softmax(t) r = Exp(s)
     u = MatMul(x, r) v = MatMul(u, x) w = Softmax(v) y = Add(w, x) }"""
 
-Forgery = Callable[[str], str]
-
 
 @pytest.mark.parametrize(
-    ("file", "forge", "message"),
+    ("file", "old", "new", "message"),
     [
-        ("schedule.json", lambda text: text.replace('"n0"', '"n0 + 1"', 1), "by the seal"),
-        ("schedule.json", lambda text: text.replace('"n0"', '"f(1)"', 1), "not an extent"),
-        ("kernels/kernels.json", lambda text: text.replace('"s0"', '"s0 + 1"', 1), "no valid"),
-        ("manifest.json", lambda text: text.replace('"below": []', '"below": [0]'), "no valid"),
-        ("manifest.json", lambda text: text.replace('"low": 2', '"low": 3', 1), "by the seal"),
-        ("manifest.json", lambda text: text.replace('"n0"', '"n1"', 1), "by the seal"),
-        ("manifest.json", lambda text: text.replace('"extents"', '"others"', 1), "no valid"),
+        ("schedule.json", '"n0"', '"n0 + 1"', "by the seal"),
+        ("schedule.json", '"n0"', '"f(1)"', "not an extent"),
+        ("kernels/kernels.json", '"s0"', '"s0 + 1"', "no valid"),
+        ("manifest.json", '"below": []', '"below": [0]', "no valid"),
+        ("manifest.json", '"low": 2', '"low": 3', "by the seal"),
+        ("manifest.json", '"n0"', '"n1"', "by the seal"),
+        ("manifest.json", '"extents"', '"others"', "no valid"),
     ],
 )
 def test_an_edited_segment_for_all_sizes_is_refused(
-    file: str, forge: Forgery, message: str, tmp_path: Path
+    file: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     module = compiled(CHAIN, threads=1)
     module.run({"x": tensor(30, 20)})
@@ -152,11 +149,11 @@ def test_an_edited_segment_for_all_sizes_is_refused(
     (folder,) = (tmp_path / "saved" / "segments").iterdir()
     path = folder / file
     text = path.read_text()
-    assert forge(text) != text
-    path.write_text(forge(text))
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
     redo_hashes(folder)
     with pytest.raises(ArtifactError, match=message):
-        [*checked_artifacts(folder, trust_all)]
+        list(checked_artifacts(folder, trust_all))
 
 
 def test_threads_run_several_sizes_at_once() -> None:
