@@ -3,6 +3,8 @@
 import logging
 import pickle
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -122,6 +124,17 @@ def test_outputs_without_operators_are_saved(
     assert "n0" in (folder / "schedule.json").read_text()
     assert main(["check", str(tmp_path / "saved")]) == 0
     assert "no race for all sizes (b from 2 to " in capsys.readouterr().out
+
+
+def test_a_saved_segment_runs_new_sizes_without_tvm(tmp_path: Path) -> None:
+    module = compiled(LAYER, threads=1)
+    module.run({"x": tensor(3, 20, 8)})
+    module.save(tmp_path / "saved")
+    script = f"""import sys, numpy, compiler
+module = compiler.load({str(tmp_path / "saved")!r}, threads=1)
+module.run({{"x": numpy.ones((4, 7, 8), "f4")}})
+assert "tvm" not in sys.modules"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
 
 
 CHAIN = """g (float[n, m] x) => (float[n, m] y) { t = Transpose(x) s = Softmax(t) r = Exp(s)
