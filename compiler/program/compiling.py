@@ -19,7 +19,12 @@ from compiler.backends.gpu.sized import SizedExecutable
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
-from compiler.errors import ArtifactError, SymbolicFaultWarning, UnsupportedOperatorError
+from compiler.errors import (
+    ArtifactError,
+    DeviceError,
+    SymbolicFaultWarning,
+    UnsupportedOperatorError,
+)
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
@@ -136,8 +141,8 @@ class SegmentCompiler:
         except NotForAllSizes as reason:
             self._symbolic.fixed.add(request.key_of_any_sizes)
             self._log_alone(source.name, reason)
-        except ArtifactError:
-            raise  # what was saved is damaged
+        except (ArtifactError, DeviceError):  # of a saved segment
+            raise
         except Exception as fault:
             specialised = self._for_these_sizes(request)  # raises an error of the model's again
             self._symbolic.fixed.add(request.key_of_any_sizes)

@@ -77,16 +77,16 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
     """The extent with multiples of quotients by numbers as numerators without remainders."""
     for _ in range(MOST_MAXIMA):
         quotients = [atom for atom in _atoms(extent) if isinstance(atom, Quotient)]
-        # One whose factors its denominator does not divide stays: others may have it inside.
-        replaced = (_without_quotient(extent, quotient) for quotient in quotients)
-        less = next((other for other in replaced if other is not None), None)
-        if less is None:
+        others = (_without_quotient(extent, quotient) for quotient in quotients)
+        without = next((other for other in others if other is not None), None)
+        if without is None:
             return
-        extent = less
+        extent = without
         yield extent
 
 
 def _without_quotient(extent: Extent, quotient: Quotient) -> Extent | None:
+    """The extent with a quotient as its numerator without a remainder; None where it cannot be."""
     divisor = quotient.denominator
     if isinstance(divisor, Expression):
         return None
@@ -100,11 +100,11 @@ def _without_quotient(extent: Extent, quotient: Quotient) -> Extent | None:
         else:
             others = tuple(atom for atom in monomial if atom != quotient)
             divided = divided + _term(others, factor // divisor)
-    remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
     # The numerator counts least where the remainder is largest.
     low, high = bounds(divided)
     if low < 0 < high:
         return None
+    remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
     less = remainder if high <= 0 else divisor - 1
     return rest + divided * (quotient.numerator - less)
 

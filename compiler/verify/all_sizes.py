@@ -20,12 +20,20 @@ from compiler.errors import ScheduleError
 from compiler.schedule.kernels import LARGEST_COUNT, LARGEST_SIDE
 from compiler.schedule.numbering import ARENA, NumberedSchedule, numbered
 from compiler.schedule.symbolic import SymbolicSchedule
-from compiler.schedule.tasks import ARENA_ALIGNMENT, Allocation, Schedule, Task, View
+from compiler.schedule.tasks import (
+    ARENA_ALIGNMENT,
+    Allocation,
+    Schedule,
+    Task,
+    View,
+    arena_aligned,
+)
 from compiler.tensors.assumptions import assuming_nothing
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tensors.exact import divides, plain
+from compiler.tensors.exact import divides, plain, same_extents
 from compiler.tensors.extents import (
     Extent,
+    NotForAllSizes,
     Symbol,
     Undecided,
     at_hints,
@@ -89,7 +97,9 @@ class SizesCertificate:
         instance = self.schedule.at(sizes)  # the full check says what is wrong
         check_schedule(instance.schedule)
         check_operands(instance.schedule, instance.kernels)
-        raise ScheduleError(f"the schedule is not checked for {dict(sizes)}: report this fault")
+        raise NotForAllSizes(
+            f"the schedule is not proved for {dict(sizes)}: compile the model for these sizes"
+        )
 
 
 def certified_for_all_sizes(own: SymbolicSchedule) -> SizesCertificate:
@@ -133,6 +143,8 @@ def _limits(own: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
         present = limits.get(extent, (low, high))
         limits[extent] = max(low, present[0]), min(high, present[1])
 
+    for symbol in own.symbols.values():
+        limit(extent_of(symbol), symbol.low, LARGEST_MEMORY if symbol.high is None else symbol.high)
     schedule, kernels = own.bound
     for task, bound in zip(own.schedule.tasks, schedule.tasks, strict=True):
         names = own.sizes_of(task)
@@ -238,13 +250,18 @@ def _ranks(ends: Sequence[Extent]) -> Ranks:
     ordered: list[Extent] = []
     for end in sorted(distinct, key=at_hints):
         index = len(ordered)
-        while index and not at_least_zero(end - ordered[index - 1]):
+        while index and not _is_beyond(end, ordered[index - 1]):
             index -= 1  # of two that are equal for the example sizes, the one that is less
-            if not at_least_zero(ordered[index] - end):
+            if not _is_beyond(ordered[index], end):
                 raise Undecided(f"{end} and {ordered[index]} change their order with the sizes")
         ordered.insert(index, end)
     first = ordered.index(0)
     return {end: GRAIN * (number - first) for number, end in enumerate(ordered)}
+
+
+def _is_beyond(end: Extent, other: Extent) -> bool:
+    """Whether an end is at least another one for all sizes, as far as that is seen."""
+    return at_least_zero(end - other) is True or same_extents((end,), (arena_aligned(other),))
 
 
 def _check_shared_slots(own: SymbolicSchedule, ranked: _Ranked) -> None:

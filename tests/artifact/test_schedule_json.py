@@ -50,7 +50,8 @@ def edited(path: str, value: object) -> str:
     ("path", "value", "message"),
     [
         ("format", "other", "format is 'other'"),
-        ("version", 3, "format version 3, this Flowloom reads version 2"),
+        ("version", 4, "format version 4, this Flowloom reads version 3"),
+        ("version", 3, "is of a segment for all sizes"),
         ("tasks", None, "the schedule.tasks is not a list"),
         ("name", 3, "the schedule.name is not a string"),
         ("tasks/1", 1, "tasks[1] is not an object"),

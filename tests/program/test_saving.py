@@ -17,7 +17,7 @@ from compiler.errors import ArtifactError
 from compiler.program.model import DynamicModule
 from tests.forgery import redo_hashes
 from tests.fuzz.resealed import reseal
-from tests.program.checks import compiled, model_of
+from tests.program.checks import compiled
 from tests.program.test_model import DATA, ordered
 from tests.program.test_packings import apart_model
 

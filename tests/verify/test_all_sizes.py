@@ -37,19 +37,20 @@ def fitting(own: SymbolicSchedule) -> SymbolicSchedule:
     return replace(own, kernels=kernels)
 
 
-def doubling() -> SymbolicSchedule:
+def doubling(symbol: Symbol = S0) -> SymbolicSchedule:
     """Two tasks, one after the other on two streams, of a kernel that reads its size."""
-    operand = Operand("float32", (SIZE, 8))
+    size = extent_of(symbol)
+    operand = Operand("float32", (size, 8))
     sizes = Operand("int64", (1,))
     kernel = KernelSpec(
         "double",
         "object",
         b"code",
-        (Launch("f", (0, 2, 1), (SIZE * 8 // 32, 1, 1)),),
+        (Launch("f", (0, 2, 1), (size * 8 // 32, 1, 1)),),
         ("", ""),
         reads=(operand, sizes),
         writes=(operand,),
-        symbols=(S0,),
+        symbols=(symbol,),
     )
     allocations = (
         Allocation("input", "x", "float32", (L, 8)),
@@ -111,6 +112,9 @@ def test_sizes_beyond_limits_are_refused_by_the_check_of_one_size() -> None:
     assert certificate.numbers.instance_at(numbers).schedule.allocations[3].nbytes == 3200
     with pytest.raises(NotForAllSizes, match="the kernel double is for s0 from 2 to 4096"):
         certificate.numbers_at({"length": 5000})
+    # the proof is for two rows and more, and the kernel would take one
+    wider = doubling(replace(S0, low=0))
+    assert certified_for_all_sizes(wider).limits == {"length": (2, 4096)}
     with pytest.raises(ScheduleError, match=r"launched in \[0, 1, 1\] blocks"):
         certificate.numbers_at({"length": 3})
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import le
 from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,7 +35,10 @@ Load = Callable[[Schedule, Mapping[str, KernelSpec], Mapping[str, Array]], GpuEx
 
 
 class SizeBuckets:
-    """Loads a symbolic schedule for buckets of sizes by a backend's `load`."""
+    """Loads a symbolic schedule for buckets of sizes by a backend's `load`.
+
+    A bucket is there for as long as an executable for some sizes is.
+    """
 
     def __init__(
         self, certificate: SizesCertificate, weights: Mapping[str, Array], load: Load
@@ -42,7 +46,7 @@ class SizeBuckets:
         self._certificate = certificate
         self._weights = place_weights(certificate.numbers.with_weights_alone, weights)
         self._load = load
-        self._buckets: dict[tuple[int, ...], GpuExecutable] = {}
+        self._buckets: WeakValueDictionary[tuple[int, ...], GpuExecutable] = WeakValueDictionary()
         self._lock = Lock()
         own = certificate.schedule
         slots = {slot.offset for slot in own.slots}
@@ -53,9 +57,10 @@ class SizeBuckets:
         """The executable for sizes, of which these are the schedule's numbers."""
         most = self._bucket_of(numbers)
         with self._lock:
-            if most not in self._buckets:
-                self._buckets[most] = self.exact(most)
-            return SizedExecutable(self, self._buckets[most], numbers)
+            bucket = self._buckets.get(most)
+            if bucket is None:
+                bucket = self._buckets[most] = self.exact(most)
+            return SizedExecutable(self, bucket, numbers)
 
     def exact(self, numbers: Sequence[int]) -> GpuExecutable:
         """An executable of the grids and the memory for these numbers alone."""
