@@ -27,7 +27,7 @@ from compiler.kernels.sizes import expression, variable_of
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.matmul import Matmul, finished, read_matmul
+from compiler.kernels.tir.matmul import Matmul, gemm_result, read_matmul
 from compiler.kernels.tir.sized_launches import recombined_quotients, with_plain_divisions
 from compiler.net.operators.contractions import MATMULS
 from compiler.schedule.kernels import LARGEST_COUNT
@@ -185,7 +185,7 @@ def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], valu
     else:
         at = [*unflatten_index(z, matmul.batch), row][: len(lead)]
     at = [*at, column][: len(context.shape)]
-    return context.store(finished(context, matmul, value, at), at)
+    return context.store(gemm_result(context, matmul, value, at), at)
 
 
 def _parts(

@@ -107,10 +107,6 @@ def _complement(x: Scalar) -> Scalar:
     return wrapping.subtract(subtract(_zero(x), _one(x)), x)
 
 
-def _logical_not(x: Scalar) -> Scalar:
-    return tirx.Not(x)
-
-
 def _where(condition: Scalar, one: Scalar, other: Scalar) -> Scalar:
     """One or the other; both are read first, so that no load waits for the condition."""
     first, second = (Var("side", PrimType(dtype_of(x))) for x in (one, other))
@@ -140,7 +136,7 @@ _FUNCTIONS: dict[str, Function] = {
     "And": lambda a, b: tirx.all(a, b),
     "Or": lambda a, b: tirx.any(a, b),
     "Xor": lambda a, b: tirx.NE(_comparable(a), _comparable(b)),
-    "Not": _logical_not,
+    "Not": tirx.Not,
     "BitwiseAnd": lambda a, b: a & b,
     "BitwiseOr": lambda a, b: a | b,
     "BitwiseXor": lambda a, b: a ^ b,
@@ -227,12 +223,10 @@ def lower_clip(context: Context) -> te.Tensor:
                 known = tirx.max if pick is maximum else tirx.min
                 x = known(bound, x) if plain else pick(x, bound)
             elif is_float(dtype_of(x)):
-                dtype = dtype_of(x)
                 finfo: Any = ml_dtypes.finfo
-                limits = finfo(dtype)
-                x = pick(
-                    x, tirx.const(float(limits.max if (pick is minimum) else limits.min), dtype)
-                )
+                limits = finfo(dtype_of(x))
+                bound = limits.max if pick is minimum else limits.min
+                x = pick(x, tirx.const(float(bound), dtype_of(x)))
         return x
 
     return te.compute(context.output.shape, body, name="Clip")

@@ -49,20 +49,12 @@ max_reducer: Reducer = te.comm_reducer(maximum, lowest, name="maximum")
 min_reducer: Reducer = te.comm_reducer(minimum, highest, name="minimum")
 
 
-def _plus(a: Scalar, b: Scalar) -> Scalar:
-    return wrapping.add(a, b)
-
-
 def zero(dtype: str) -> Scalar:
     """The identity of a sum."""
     return tirx.const(0, dtype)
 
 
-sum_reducer: Reducer = te.comm_reducer(_plus, zero, name="sum")
-
-
-def _times(a: Scalar, b: Scalar) -> Scalar:
-    return wrapping.multiply(a, b)
+sum_reducer: Reducer = te.comm_reducer(wrapping.add, zero, name="sum")
 
 
 def one(dtype: str) -> Scalar:
@@ -70,7 +62,7 @@ def one(dtype: str) -> Scalar:
     return tirx.const(1, dtype)
 
 
-product_reducer: Reducer = te.comm_reducer(_times, one, name="times")
+product_reducer: Reducer = te.comm_reducer(wrapping.multiply, one, name="times")
 
 
 def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:

@@ -5,7 +5,6 @@ from functools import partial
 from math import prod
 from typing import Any
 
-import numpy
 from tvm import te, tirx
 from tvm.ir import Expr
 
@@ -26,7 +25,7 @@ from compiler.kernels.ops.reducers import (
 )
 from compiler.kernels.ops.top_k import sort_key
 from compiler.kernels.sizes import as_size, extent_constant
-from compiler.net.operators import OPERATORS, PARTIAL_RANGES, KnownTensor
+from compiler.net.operators import OPERATORS, PARTIAL_RANGES
 from compiler.net.spec import Use
 from compiler.tensors.arithmetic import maximum
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -37,12 +36,7 @@ def chosen_axes(context: Context) -> list[int]:
     entry, operator = OPERATORS[context.operator.type], context.operator
     if entry.facts.reduces is None:
         raise context.fail("it reduces windows, not axes")
-    values = zip(context.infos, context.inputs, strict=True)
-    inputs = [
-        info and KnownTensor(info.dtype, info.shape, x if isinstance(x, numpy.ndarray) else None)
-        for info, x in values
-    ]
-    use = Use(operator.type, entry, inputs, operator.attributes, len(context.outputs))
+    use = Use(operator.type, entry, context.known_inputs, operator.attributes, len(context.outputs))
     return list(entry.facts.reduces(use))
 
 
@@ -60,18 +54,10 @@ _REDUCTIONS: dict[str, tuple[Callable[[Scalar], Scalar], Reducer, Callable[[Scal
     "ReduceMin": (_same, min_reducer, _same),
     "ReduceProd": (_same, product_reducer, _same),
     "ReduceL1": (absolute, sum_reducer, _same),
-    "ReduceL2": (_square, sum_reducer, lambda x: _root(x)),
+    "ReduceL2": (_square, sum_reducer, tirx.sqrt),
     "ReduceSumSquare": (_square, sum_reducer, _same),
-    "ReduceLogSum": (_same, sum_reducer, lambda x: _log(x)),
+    "ReduceLogSum": (_same, sum_reducer, partial(call, "log")),
 }
-
-
-def _root(x: Scalar) -> Scalar:
-    return tirx.sqrt(x)
-
-
-def _log(x: Scalar) -> Scalar:
-    return call("log", x)
 
 
 def _divided(count: int, dtype: str, x: Scalar) -> Scalar:
@@ -94,9 +80,8 @@ def lower_reduce_operator(context: Context) -> te.Tensor:
     dtype = _working(context)
     before, reducer, after = _REDUCTIONS.get(context.operator.type, (_same, sum_reducer, _same))
     if context.operator.type == "ReduceMean":
-        count = as_size(
-            maximum(1, prod(shape[axis] for axis in axes))
-        )  # of no elements 0, as onnxruntime
+        # of no elements 0, as onnxruntime
+        count = as_size(maximum(1, prod(shape[axis] for axis in axes)))
         after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")

@@ -73,7 +73,7 @@ class Matmul:
         return replace(self, left=left, right=right, output=output)
 
 
-def finished(around: FusionContext, matmul: Matmul, total: Any, at: Sequence[Any]) -> Any:
+def gemm_result(around: FusionContext, matmul: Matmul, total: Any, at: Sequence[Any]) -> Any:
     """An element of a Gemm's result: a sum times alpha, and operand C times beta."""
     alpha, beta = (tirx.const(factor, "float32") for factor in matmul.factors)
     value = total if matmul.factors[0] == 1 else multiply(total, alpha)

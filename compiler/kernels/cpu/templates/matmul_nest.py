@@ -47,7 +47,7 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.matmul import Matmul, finished
+from compiler.kernels.tir.matmul import Matmul, gemm_result
 from compiler.kernels.tir.runs import IndexRun, block_runs
 from compiler.target.caches import TYPICAL_CACHE
 from compiler.tensors.row_major import flatten_index, unflatten_index
@@ -413,7 +413,7 @@ class MatmulNest:
         lead = around.shape[: len(around.shape) - (len(problem.right) > 1)]
         at = row_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
         at = [*at, column] if len(problem.right) > 1 else at
-        return around.store(finished(around, problem, value, at), at)
+        return around.store(gemm_result(around, problem, value, at), at)
 
 
 def row_index(row: Any, lead: tuple[int, ...]) -> list[Any]:
