@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.graph.fusion.whole import MOST_ELEMENTS
+from compiler.graph.fusion.whole import MOST_TRANSFORMED
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators.fourier import radices_of
 from compiler.target.target import parse_gpu
@@ -90,7 +90,7 @@ def check(case: Case) -> None:
         Case(2, 105, 53, 100, inverse=True, half=True),
         Case(2, 2048, 1024, 1025, imaginary=False),
         Case(1, 1001, 900, 1001, wanted=(1,)),
-        Case(1, MOST_ELEMENTS, MOST_ELEMENTS, 9),
+        Case(1, MOST_TRANSFORMED, MOST_TRANSFORMED, 9),
     ],
     ids=str,
 )
