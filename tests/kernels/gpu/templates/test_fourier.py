@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy
 import pytest
@@ -62,7 +63,7 @@ class Case:
         if self.half:
             rest = [x[:, self.length - j].conj() for j in range(self.have, self.length)]
             x = numpy.concatenate([x, *[column[:, None] for column in rest]], axis=1)
-        turned: Array = numpy.arange(x.shape[1])[:, None] * numpy.arange(self.bins)
+        turned: Any = numpy.arange(x.shape[1])[:, None] * numpy.arange(self.bins)
         sign = 2j if self.inverse else -2j
         bins = x @ numpy.exp(sign * numpy.pi * (turned % self.length) / self.length)
         return [(bins.real, bins.imag)[part] for part in self.wanted]
