@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy
 import pytest
@@ -63,9 +62,10 @@ class Case:
         if self.half:
             rest = [x[:, self.length - j].conj() for j in range(self.have, self.length)]
             x = numpy.concatenate([x, *[column[:, None] for column in rest]], axis=1)
-        turned: Any = numpy.arange(x.shape[1])[:, None] * numpy.arange(self.bins)
         sign = 2j if self.inverse else -2j
-        bins = x @ numpy.exp(sign * numpy.pi * (turned % self.length) / self.length)
+        roots = numpy.exp(sign * numpy.pi * numpy.arange(self.length) / self.length)
+        powers = [roots[(j * numpy.arange(self.bins)) % self.length] for j in range(x.shape[1])]
+        bins = x @ numpy.array(powers)
         return [(bins.real, bins.imag)[part] for part in self.wanted]
 
 
