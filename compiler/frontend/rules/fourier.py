@@ -7,7 +7,7 @@ from math import isqrt
 import numpy as np
 
 from compiler.frontend.builder import LONGEST_VECTOR
-from compiler.frontend.graph import NeedsHost, Unsupported, Value
+from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import DFT_HALF_SPECTRUM
@@ -88,8 +88,7 @@ class Fourier:
             return None
         attributes = {"length": length, "bins": bins, "inverse": self.sign > 0, "half": half}
         flags = {name: int(number) for name, number in attributes.items()}
-        parts: list[Value | None] = [x.real]
-        parts += [] if x.imaginary is None else [x.imaginary]
+        parts: Inputs = [x.real] if x.imaginary is None else [x.real, x.imaginary]
         result = self.call.builder.emit_used(FOURIER, parts, flags, [True, not half])
         return Complex(result[0], None if half else result[1])
 

@@ -4,6 +4,7 @@ Steps of decoders write so to their caches. A choice fuses with what surrounds i
 to look through indices.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 from math import prod
 
@@ -21,14 +22,14 @@ def rewrite_scatter_of_a_slice(call: Call) -> list[Value]:
     """One slice at a tuple of indices replaces that of the data."""
     data, indices, updates = call.operands
     *lead, depth = indices.shape
-    if call["reduction"] not in STORES or prod(lead) != 1 or not _is_chosen(data, depth):
+    if call["reduction"] not in STORES or not _is_chosen(data, indices) or prod(lead) != 1:
         return call.emit()
     source, order = _before_transpose(call, data)
-    indices = call.reshaped(indices, [depth])
+    indices = _shaped(call, indices, [depth])
     named = [call.part(indices, 0, axis, axis + 1) for axis in range(depth)]
     places = [_named(call, at, source, order[axis]) for axis, at in enumerate(named)]
     chosen = reduce(lambda one, other: call.one("And", one, other), places)
-    slices = call.reshaped(updates, [1] * depth + list(data.shape[depth:]))
+    slices = _shaped(call, updates, [1] * depth + list(data.shape[depth:]))
     if source is data:
         return [call.one("Where", chosen, slices, data)]
     slices = call.one("Transpose", slices, perm=[order.index(axis) for axis in range(data.rank)])
@@ -41,9 +42,14 @@ def rewrite_scatter_of_single_elements(call: Call) -> list[Value]:
     data, indices, updates = call.operands
     axis = call.axis()
     columns = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
-    if call["reduction"] not in STORES or indices.shape != columns or not _is_chosen(data, 1):
+    if call["reduction"] not in STORES or not _is_chosen(data, indices) or indices.shape != columns:
         return call.emit()
     return [call.one("Where", _named(call, indices, data, axis), updates, data)]
+
+
+def _shaped(call: Call, value: Value, shape: Sequence[int]) -> Value:
+    """A value in a shape, which it may have already."""
+    return value if value.shape == tuple(shape) else call.reshaped(value, shape)
 
 
 def _before_transpose(call: Call, data: Value) -> tuple[Value, list[int]]:
@@ -58,9 +64,11 @@ def _before_transpose(call: Call, data: Value) -> tuple[Value, list[int]]:
     return maker.operand(0), list(maker.attributes["perm"])
 
 
-def _is_chosen(data: Value, depth: int) -> bool:
-    """Whether data have elements, of numbers that no run decides, and indices of some axes."""
-    return not [*extents_in([data.shape])] and depth > 0 and prod(data.shape) > 0
+def _is_chosen(data: Value, indices: Value) -> bool:
+    """Whether a run decides which elements of data of known sizes are replaced."""
+    if indices.array is not None or [*extents_in([data.shape, indices.shape])]:
+        return False
+    return prod(data.shape) > 0 and prod(indices.shape) > 0
 
 
 def _named(call: Call, indices: Value, data: Value, axis: int) -> Value:
@@ -73,5 +81,5 @@ def _named(call: Call, indices: Value, data: Value, axis: int) -> Value:
     at = call.one("Clip", indices, low, high)
     column = [extent] + [1] * (data.rank - axis - 1)
     starts = (call.builder.constant(n, dtype) for n in (0, -extent))
-    counts = (call.reshaped(call.one(POSITIONS, n, count=extent), column) for n in starts)
+    counts = (_shaped(call, call.one(POSITIONS, n, count=extent), column) for n in starts)
     return call.one("Or", *(call.one("Equal", numbers, at) for numbers in counts))

@@ -9,7 +9,7 @@ from compiler.target.target import Target
 
 Whole = Recurrence | Transform
 
-MOST_ELEMENTS = 4096
+MOST_TRANSFORMED = 4096
 """The longest transform whose rows fit the shared memory of a block."""
 
 
@@ -26,5 +26,5 @@ def whole_kernels(target: Target) -> Callable[[Whole], bool]:
 def _has_kernel(whole: Whole, target: Target) -> bool:
     if isinstance(whole, Recurrence):
         return has_kernel(whole, target)
-    fits = whole.rows > 0 and whole.length <= MOST_ELEMENTS
+    fits = whole.rows > 0 and whole.length <= MOST_TRANSFORMED
     return target.is_gpu and fits and bool(radices_of(whole.length))
