@@ -66,7 +66,7 @@ def _launch(task: Task, memory: "_Memory", known: _Known) -> AccessOp:
         accesses = reads, writes
         return make_control(task.control.form, task.stream, accesses, bodies, task.nodes)
     ns = None if cost is None else cost.value.data
-    return LaunchOp(task.kernel, task.stream, reads, writes, task.nodes, ns)
+    return LaunchOp(task.kernel, task.stream, reads, writes, nodes=task.nodes, cost=ns)
 
 
 def _body(schedule: Schedule, known: _Known) -> GraphOp:

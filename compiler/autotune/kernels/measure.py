@@ -167,9 +167,8 @@ class CandidateBench:
         self.stream = driver.create_stream()
         self.flush_bytes = 2 * driver.device.l2_bytes
         self.flush = reserve(driver, self.flush_bytes, "flushing the cache")
-        lengths = COLD_LENGTHS
         self.flush_ns = chain_time(
-            driver, (), self.flush, self.stream, WARM_SAMPLES, lengths
+            driver, (), self.flush, self.stream, WARM_SAMPLES, lengths=COLD_LENGTHS
         ).median
         self.references: dict[str, Array] = {}
         self.waiting: dict[str, list[tuple[KernelCandidate, bytes | str]]] = {}
@@ -354,12 +353,16 @@ class CandidateBench:
         if best is not None and probe > limit:
             return replace(blank, warm=round(probe, 1))
         driver = self.driver
-        warm_timing = chain_time(driver, calls, 0, self.stream, WARM_SAMPLES, chain_lengths(probe))
+        warm_timing = chain_time(
+            driver, calls, 0, self.stream, WARM_SAMPLES, lengths=chain_lengths(probe)
+        )
         warm = warm_timing.median
         cold = None
         self.best[blank.key] = best = min(warm, best or warm)
         if warm <= COLD_WITHIN * best:
-            timing = chain_time(driver, calls, self.flush, self.stream, COLD_SAMPLES, COLD_LENGTHS)
+            timing = chain_time(
+                driver, calls, self.flush, self.stream, COLD_SAMPLES, lengths=COLD_LENGTHS
+            )
             cold = max(warm, timing.median - self.flush_ns)
         return replace(
             blank,

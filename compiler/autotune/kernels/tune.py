@@ -103,10 +103,10 @@ class ThisMachine:
             ((path.name, path) for path in options.models),
             options.precisions,
             self.header.arch,
-            options.candidates,
-            report,
-            options.input_shapes,
-            untuned_on(self.header.device) if untuned else any_candidate,
+            count=options.candidates,
+            report=report,
+            input_shapes=options.input_shapes,
+            wanted=untuned_on(self.header.device) if untuned else any_candidate,
         )
 
     def measure(
@@ -122,7 +122,7 @@ class ThisMachine:
         arch = bundle.compiler_arch
         compiler: TextCompiler = partial(compile_all, arch=arch, headers=bundle.headers, jobs=jobs)
         with step_progress("measure"):
-            measure(self.driver, bundle, results, compiler, budget, report)
+            measure(self.driver, bundle, results, compiler, seconds=budget, report=report)
         return perf_counter() - start
 
 

@@ -32,7 +32,7 @@ class EmulatedCall:
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
-        extents: Sequence[int] | None,
+        extents: Sequence[int] | None = None,
         indirect: bool = False,
     ) -> None:
         count = max(1, len(arguments))
@@ -167,11 +167,13 @@ class EmulatedDriver:
         indirect: bool = False,
     ) -> EmulatedCall:
         """Prepare a launch; an access outside of the extents, if given, is an error of the run."""
-        return EmulatedCall(function, grid, block, shared_bytes, arguments, extents, indirect)
+        return EmulatedCall(
+            function, grid, block, shared_bytes, arguments, extents=extents, indirect=indirect
+        )
 
     def spin(self, nanoseconds: int) -> EmulatedCall:
         """A launch that does nothing: the random order delays its successors."""
-        return EmulatedCall(None, (1, 1, 1), (1, 1, 1), 0, (), None)
+        return EmulatedCall(None, (1, 1, 1), (1, 1, 1), 0, ())
 
     def free_memory(self) -> int:
         """Bytes that the host has available."""

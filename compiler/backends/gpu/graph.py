@@ -82,7 +82,9 @@ class GraphBuilder:
     def _copy(self, copy: Transfer, after: Sequence[Handle], direction: Direction) -> Handle:
         ends = (copy.device, copy.host)
         destination, source = ends if direction == "to_device" else ends[::-1]
-        return self._driver.add_copy(self.graph, after, destination, source, copy.nbytes, direction)
+        return self._driver.add_copy(
+            self.graph, after, destination, source, copy.nbytes, direction=direction
+        )
 
     def add_task(self, task: int) -> None:
         """Add a task's launches as a chain, after its predecessors that are in this graph."""

@@ -163,7 +163,7 @@ def if_region(walker: "Specialiser", node: "BodyNode", condition: Value) -> Sequ
         for body, results in zip(traced, columns, strict=True):
             _finish(body.graph, results)
         graphs = [body.graph for body in traced]
-        found = _place(walker, node, ControlForm("if"), [condition], columns[0], graphs)
+        found = _place(walker, node, ControlForm("if"), [condition], columns[0], graphs=graphs)
         return _spread(found, wanted)
 
 
@@ -211,7 +211,9 @@ def loop_region(
         most = limit or constant("unbounded", np.array(UNBOUNDED, np.int64))
         head = [] if length is not None else [most, condition or true]
         stacked = [Value("", row.dtype, (length or 0, *row.shape)) for row in rows]
-        made = _place(walker, node, form, [*head, *carried], [*formals, *stacked], [body.graph])
+        made = _place(
+            walker, node, form, [*head, *carried], [*formals, *stacked], graphs=[body.graph]
+        )
         return [*made[: len(carried)], *_spread(made[len(carried) :], wanted)]
 
 
@@ -266,7 +268,7 @@ def scan_region(
         _finish(body.graph, [*body.results[: len(states)], *results])
         stacked = [Value("", row.dtype, (length, *row.shape)) for row in results]
         types = [*formals, *stacked]
-        made = _place(walker, node, form, [*states, *first], types, [body.graph])
+        made = _place(walker, node, form, [*states, *first], types, graphs=[body.graph])
         columns = zip(made[len(states) :], kept, strict=True)
         stacks = [
             _moved(walker, value, 0, axis_in(rows.output_axes[i], value.rank))

@@ -98,8 +98,8 @@ def _launch(group: dataflow.GroupOp, memory: TaskMemory) -> taskflow.AccessOp:
         group.stream.value.data,
         reads,
         [memory.buffer(value) for value in group.outputs] + memory.workspaces(group),
-        list(nodes),
-        group.cost.value.data if group.cost is not None else None,
+        nodes=list(nodes),
+        cost=group.cost.value.data if group.cost is not None else None,
     )
 
 
@@ -118,6 +118,6 @@ def _control(
         group.stream.value.data,
         (reads, writes),
         lowered.graphs,
-        [control.node.data] if control.node is not None else [],
-        group.cost.value.data if group.cost is not None else None,
+        nodes=[control.node.data] if control.node is not None else [],
+        cost=group.cost.value.data if group.cost is not None else None,
     )

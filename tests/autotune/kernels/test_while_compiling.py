@@ -68,7 +68,7 @@ def cubins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def takes(monkeypatch: pytest.MonkeyPatch, time: Callable[[RecordedCall], float]) -> None:
     """Let a candidate take as long as its first launch says."""
 
-    def chain_time(_: object, calls: Sequence[Any], *__: object) -> Timing:
+    def chain_time(_: object, calls: Sequence[Any], *__: object, lengths: object) -> Timing:
         found = time(calls[0]) if calls else 0.0
         return Timing(found, found, found, 5)
 

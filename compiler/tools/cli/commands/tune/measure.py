@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
     compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
     try:
         with step_progress("measure"):
-            done = measure(driver, bundle, results, compiler, options.budget, report)
+            done = measure(driver, bundle, results, compiler, seconds=options.budget, report=report)
     finally:
         results.close()
     wrong = sum(result.problem.startswith("wrong") for result in results.found)

@@ -18,9 +18,9 @@ def run(options: Namespace) -> int:
         model_files(options.models),
         options.precision or DEFAULT_PRECISIONS,
         options.arch,
-        options.candidates,
-        reporter(options),
-        dict(options.input_shape),
+        count=options.candidates,
+        report=reporter(options),
+        input_shapes=dict(options.input_shape),
     )
     text = write_bundle(bundle, options.output, options.limit)
     figures = {"bundle": str(options.output), "kernels": len(bundle.kernels)}
