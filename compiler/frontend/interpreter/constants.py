@@ -228,6 +228,21 @@ def _triangles(bins: Array, edges: Array) -> Array:
     return np.where(bins == centre, 1.0, weights)
 
 
+@on_constants("TensorScatter")
+def evaluate_tensor_scatter(node: Use) -> Array:
+    """A cache with an update written from an index of each batch entry on."""
+    axis = axis_in(node["axis"], node.array(0).ndim)
+    cache, update = (np.moveaxis(node.array(i), axis, 1) for i in (0, 1))
+    batch, size = cache.shape[:2]
+    first = node.array(2) if node.has(2) else np.zeros(batch, np.int64)
+    positions = first[:, None] + np.arange(int(update.shape[1]))
+    if node["mode"] == "circular":
+        positions %= size
+    result = cache.copy()
+    result[np.arange(batch)[:, None], positions] = update
+    return np.ascontiguousarray(np.moveaxis(result, 1, axis))
+
+
 @on_constants("OptionalHasElement")
 def evaluate_has_element(node: Use) -> Array:
     """Whether an optional holds a tensor."""
