@@ -5,7 +5,7 @@ judges alone what onnxruntime has no kernel for.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,10 @@ class Either(Oracle):
                 model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
             else:
                 model.graph.input.append(value_info(name, value))
-        typed = onnx.shape_inference.infer_shapes(model)
+        try:
+            typed = onnx.shape_inference.infer_shapes(model)
+        except onnx.shape_inference.InferenceError as error:  # of an opset without the operator
+            raise Refused(str(error)) from error
         imported = _imported(typed.SerializeToString(), semantics=self.semantics)
         try:
             return interpret(imported.module, imported.weights, feeds)
@@ -120,7 +123,7 @@ def _imported(
     model: bytes, shapes: dict[str, list[int]] | None = None, semantics: str = "onnx"
 ) -> Imported:
     try:
-        return import_model(model, shapes, semantics=Semantics.parse(semantics))
+        return import_model(model, shapes, regions=True, semantics=Semantics.parse(semantics))
     except FlowloomError as error:
         raise Refused(str(error)) from error
 
@@ -139,17 +142,17 @@ def _rounds(op: dataflow.OperatorOp) -> bool:
 def _rounded(module: Any) -> set[SSAValue]:
     """The values that rounding errors of some operator reach."""
     found: set[SSAValue] = set()
-    for op in _operators(module):
+    for op in operators(graph_of(module)):
+        if isinstance(op, dataflow.ControlOp):  # what is in its bodies rounds, or not
+            found.update(op.outputs)
+        if not isinstance(op, dataflow.OperatorOp):
+            continue
         tensors = [v for v in (*op.inputs, *op.outputs) if not isinstance(v.type, NoneType)]
         floats = any(is_float(_dtype(v)) for v in tensors)
         rounds = _rounds(op) and (floats or op.type_name == "Resize")
         if rounds or any(outer_value(v) in found for v in op.inputs):
             found.update(op.outputs)
     return found
-
-
-def _operators(module: Any) -> Iterator[dataflow.OperatorOp]:
-    return (op for op in operators(graph_of(module)) if isinstance(op, dataflow.OperatorOp))
 
 
 def _check_powers(op: dataflow.OperatorOp, operands: Arrays) -> None:
