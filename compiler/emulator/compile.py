@@ -162,7 +162,7 @@ def _header_folders() -> list[Path]:
 
 def _archive(kernel: bytes, engine: bytes) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.comment = version().encode()
         for name, data in ((KERNEL, kernel), (ENGINE, engine)):
             entry = zipfile.ZipInfo(name)
