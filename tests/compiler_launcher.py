@@ -30,10 +30,10 @@ REFUSED = ("-g", "@", "-include", "-fprofile", "-save-temps")
 LANGUAGES = {"c++", "hip", "cu"}
 """The languages after `-x` that make objects."""
 SOURCES = {".c", ".cc", ".cpp", ".cu", ".hip"}
-NEITHER = re.compile(
+OTHER_FILE = re.compile(
     rb"^\s*#\s*include\s*[<\"](.*\.(c|cc|cpp|cu|hip)[>\"]|/|\.\./)|\.incbin", re.MULTILINE
 )
-"""What is read that is neither the source nor a header below the folders."""
+"""The reading of a file that is neither the source nor a header below the folders."""
 
 
 class Failed(Exception):
@@ -102,7 +102,7 @@ def with_headers(command: Sequence[str]) -> bytes | None:
         return None
     contents = {path: path.read_bytes() for _, path in headers(command)}
     contents[source] = source.read_bytes()
-    if any(map(NEITHER.search, contents.values())):
+    if any(map(OTHER_FILE.search, contents.values())):
         return None
     digest = hashlib.sha256()
     for name, path in (*headers(command), ("", source)):

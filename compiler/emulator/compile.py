@@ -18,6 +18,7 @@ from compiler.support.caches import (
     cache_directory,
     compiled_once,
     read_sealed,
+    with_headers,
     writable,
     write_sealed,
     write_whole,
@@ -83,7 +84,7 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     """
     names = "".join(f"EMULATED_KERNEL({symbol})\n" for symbol in symbols)
     text = f'#include "{EMULATED_HEADER}"\n{source}\n{names}'
-    inputs = (version(), _headers_hash(), _how_kernels_are_compiled(), text)
+    inputs = (version(), _how_kernels_are_compiled(), with_headers(text, _headers()))
     kernel = compiled_once(lambda: _shared_object(text), (_shared_object, _compile), *inputs)
     return _archive(kernel, engine())
 
@@ -135,13 +136,10 @@ def _how_kernels_are_compiled() -> str:
 
 
 @cache
-def _headers_hash() -> str:
-    """A hash of the headers that kernels include besides the engine's."""
-    digest = hashlib.sha256()
-    for path in sorted(KERNELS.rglob("*.cuh")):
-        digest.update(f"{path.relative_to(KERNELS)} {path.stat().st_size}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _headers() -> dict[str, str]:
+    """The headers that kernels include, by file name; the emulator's own are taken first."""
+    folders = (KERNELS, HERE / "include")
+    return {path.name: path.read_text() for each in folders for path in each.rglob("*.cuh")}
 
 
 def _identity(program: str) -> str:
@@ -164,7 +162,7 @@ def _header_folders() -> list[Path]:
 
 def _archive(kernel: bytes, engine: bytes) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.comment = version().encode()
         for name, data in ((KERNEL, kernel), (ENGINE, engine)):
             entry = zipfile.ZipInfo(name)

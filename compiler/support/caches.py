@@ -7,10 +7,11 @@ What is in a cache may be damaged, or be no file at all: it then counts as absen
 import errno
 import hashlib
 import os
+import re
 import stat
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from inspect import getsource
@@ -22,6 +23,8 @@ REMEDY = "set FLOWLOOM_CACHE to a directory that can be written"
 
 COMPILED_VARIABLE = "FLOWLOOM_COMPILED"
 """The environment variable that names the folder of `compiled_once`; nothing is kept without it."""
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"](.+)[>"]', re.MULTILINE)
 
 CHECKSUM = 32
 """The bytes of the checksum before the content of a file that `write_sealed` writes."""
@@ -124,10 +127,10 @@ def compiled_once(
     """The code that a compiler makes from `inputs`, kept in the folder of FLOWLOOM_COMPILED.
 
     `inputs` is all that decides the code: the compiler with its version, the text and every header
-    that this can include; `callers` are the functions that choose the compiler's options, whose
-    source counts too. Unlike an entry of the kernel cache, one here outlives changes of this
-    package that generate the same text. Without the variable, `make` is called; a damaged entry
-    counts as absent.
+    that it includes (`with_headers`); `callers` are the functions that choose the compiler's
+    options, whose source counts too. Unlike an entry of the kernel cache, one here outlives changes
+    of this package that generate the same text. Without the variable, `make` is called; a damaged
+    entry counts as absent.
     """
     folder = os.environ.get(COMPILED_VARIABLE)
     if not folder:
@@ -146,6 +149,17 @@ def compiled_once(
     code = make()
     write_sealed(path, code)
     return code
+
+
+def with_headers(text: str, headers: Mapping[str, str]) -> str:
+    """A text of C++ and those of some headers, by name, that it includes itself or by others."""
+    read, pending = dict[str, str](), [text]
+    while pending:
+        for name in _INCLUDE.findall(pending.pop()):
+            if name in headers and name not in read:
+                read[name] = headers[name]
+                pending.append(headers[name])
+    return repr((text, sorted(read.items())))
 
 
 @cache

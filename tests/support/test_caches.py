@@ -12,7 +12,13 @@ from compiler.kernels.cpu import codegen
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-from compiler.support.caches import CHECKSUM, COMPILED_VARIABLE, compiled_once, remove_oldest
+from compiler.support.caches import (
+    CHECKSUM,
+    COMPILED_VARIABLE,
+    compiled_once,
+    remove_oldest,
+    with_headers,
+)
 from compiler.target.target import parse_cpu, parse_gpu
 from tests.tools import needs
 
@@ -77,6 +83,15 @@ def test_all_inputs_count(
     compiled_once(make, (options,), "g++ 14", "text")
     assert compiled_once(make, callers, *inputs) == b"code 2"
     assert len(files(folder)) == 2
+
+
+def test_only_headers_that_a_text_includes_count():
+    headers = {"a.cuh": '#include "b.cuh"', "b.cuh": '#include "a.cuh"', "c.cuh": "int c;"}
+    text = '#include "flowloom/kernel.h"\n  # include <a.cuh>\n// #include "c.cuh"\n'
+    whole = with_headers(text, headers)
+    assert with_headers(text, {**headers, "c.cuh": "int d;"}) == whole
+    assert with_headers(text, {**headers, "b.cuh": "int b;"}) != whole
+    assert with_headers(f"{text}int x;", headers) != whole
 
 
 def test_nothing_is_kept_without_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

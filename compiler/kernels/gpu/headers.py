@@ -1,6 +1,5 @@
 """The CUDA headers of this package."""
 
-import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -10,9 +9,3 @@ def headers() -> dict[str, str]:
     """The text of every CUDA header of this package, by file name."""
     folder = Path(__file__).parent
     return {path.name: path.read_text() for path in sorted(folder.rglob("*.cuh"))}
-
-
-@cache
-def headers_hash() -> str:
-    """A hash of every header, by which code that includes some of them is kept."""
-    return hashlib.sha256(repr(headers()).encode()).hexdigest()

@@ -118,8 +118,9 @@ def filled(g: Grower, op: str) -> None:
 def numbers(g: Grower, op: str) -> None:
     """Up, down, and nothing."""
     g.require(g.opset >= 11)
-    dtype = np.dtype(g.draw.choice(["float32", "float64", "int16", "int32", "int64"]))
-    scale = g.draw.choice([0.25, 0.5, 1]) if dtype.kind == "f" else 1
+    name = g.draw.choice(["float32", "float64", "int16", "int32", "int64"])
+    dtype: np.dtype[Any] = np.dtype(name)
+    scale: float = g.draw.choice([0.25, 0.5, 1]) if dtype.kind == "f" else 1
     step = g.draw.choice([-3, -1, 1, 1, 2]) * scale
     bounds = [g.draw.randint(-5, 9) * scale, g.draw.randint(-5, 9) * scale, step]
     place(g, op, [fresh(g, np.array(bound, dtype)) for bound in bounds])
@@ -138,10 +139,9 @@ def determinant(g: Grower, op: str) -> None:
 def bits(g: Grower, op: str) -> None:
     """Types of one size."""
     g.require(g.opset >= 26)
-    group = g.draw.choice(
-        [("int8", "uint8"), ("float16", "int16", "uint16"), ("float32", "int32", "uint32")]
-    )
-    x, target = g.draw.array(small(g), g.draw.choice(group)), np.dtype(g.draw.choice(group))
+    group = g.draw.choice(["int8 uint8", "float16 int16 uint16", "float32 int32 uint32"]).split()
+    x = g.draw.array(small(g), g.draw.choice(group))
+    target: np.dtype[Any] = np.dtype(g.draw.choice(group))
     place(g, op, [fresh(g, x)], to=helper.np_dtype_to_tensor_dtype(target))
 
 

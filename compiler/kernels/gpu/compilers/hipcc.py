@@ -1,9 +1,9 @@
 """CUDA text to a host object file with code for AMD GPUs, by the HIP compiler."""
 
 import re
-import shutil
 import tempfile
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from compiler.errors import KernelError
@@ -13,8 +13,8 @@ from compiler.kernels.gpu.compilers.hip_toolchain import (
     hip_version,
     run_hip_compiler,
 )
-from compiler.kernels.gpu.headers import headers, headers_hash
-from compiler.support.caches import compiled_once
+from compiler.kernels.gpu.headers import headers
+from compiler.support.caches import compiled_once, with_headers
 from compiler.target.target import GpuTarget
 
 FLAGS = (
@@ -36,18 +36,24 @@ def compile_hip(text: str, symbols: Iterable[str], target: GpuTarget) -> bytes:
     """
     exports = "".join(f"GPU_EXPORT({symbol})\n" for symbol in symbols)
     whole = f'#include "flowloom/kernel.h"\n{text}\n{exports}'
-    inputs = (hip_generator(), headers_hash(), str(FLAGS), str(target.architectures), whole)
+    read = with_headers(whole, _headers())
+    inputs = (hip_generator(), str(FLAGS), str(target.architectures), read)
     return compiled_once(lambda: _object(whole, target), (_object,), *inputs)
+
+
+@cache
+def _headers() -> dict[str, str]:
+    """The headers that kernels include, by file name; HIP's take the place of CUDA's."""
+    folder = FILES / "kernels" / "hip"
+    return {**headers(), **{path.name: path.read_text() for path in folder.glob("*.cuh")}}
 
 
 def _object(text: str, target: GpuTarget) -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         build = Path(folder)
         (build / "kernel.hip").write_text(text)
-        for name, body in headers().items():
+        for name, body in _headers().items():
             (build / name).write_text(body)
-        for header in (FILES / "kernels" / "hip").glob("*.cuh"):
-            shutil.copy(header, build)
         offload = [f"--offload-arch={name}" for name in target.architectures]
         include = [f"-I{FILES / 'include'}", f"-I{build}"]
         built = build / "kernel.o"

@@ -8,8 +8,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.headers import headers, headers_hash
-from compiler.support.caches import compiled_once, package_version
+from compiler.kernels.gpu.headers import headers
+from compiler.support.caches import compiled_once, package_version, with_headers
 from compiler.target.nvrtc import compile_cuda, compile_options, load_nvrtc, nvrtc_version
 from compiler.target.target import GpuTarget
 
@@ -41,7 +41,8 @@ def compile_cubin(text: str, target: GpuTarget) -> bytes:
             "there is no CUDA compiler: install NVRTC with `pip install flowloom[cuda]`,"
             " or put nvcc on the PATH"
         )
-    inputs = (_exact_version(), target.compiler_architecture, headers_hash(), text)
+    whole = with_headers(text, headers())
+    inputs = (_exact_version(), target.compiler_architecture, whole)
     return compiled_once(make, (compile_cuda, compile_options, compile_by_nvcc), *inputs)
 
 
