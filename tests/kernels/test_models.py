@@ -1,11 +1,15 @@
 """Small models at the edges of types and shapes, against onnxruntime, on the CPU and emulated."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 import compiler
+from compiler.errors import KernelError
+from compiler.kernels.ops.resizing import resize
+from compiler.kernels.ops.resizing.computed_taps import COMPUTED
 from tests.frontend.checks import parse, run
 from tests.kernels.gpu.emulator import COMPILER
 
@@ -100,6 +104,40 @@ def test_corners_of_whole_sizes_are_aligned(rounding: str, extent: int, size: in
         coordinate_transformation_mode="align_corners", nearest_mode="{rounding}">(x, , , n) }}"""
     inputs = {"x": np.arange(extent, dtype=np.float32)}
     compare(text, inputs, target, n=np.array([size]))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", COMPUTED)
+def test_long_axes_have_no_tables(
+    coordinates: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"""g (float[3,7] x, float[9] z) => (float[3,19] y, float[5] w) {{
+        y = Resize<mode="{mode}", coordinate_transformation_mode="{coordinates}">(x, , , n)
+        w = Resize<mode="{mode}", coordinate_transformation_mode="{coordinates}">(z, , s) }}"""
+    known = {"n": np.array([3, 19]), "s": np.array([0.6], np.float32)}
+    model, inputs = parse(text, 21, **known), {"x": normal(3, 7), "z": normal(9)}
+    way: dict[str, Any] = {"cache": False, "semantics": "onnx"}
+    by_tables = compiler.compile(model, **way).run(inputs)
+    monkeypatch.setattr(resize, "LONG_AXIS", 4)
+    monkeypatch.setattr(resize, "TableTaps", pytest.fail)
+    computed = compiler.compile(model, **way).run(inputs)
+    for name, expected in by_tables.items():
+        np.testing.assert_allclose(computed[name], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sizes"),
+    [
+        ('coordinate_transformation_mode="half_pixel_symmetric"', (4, 1 << 22)),
+        ("antialias=1", (1 << 26, 2)),
+    ],
+)
+def test_tables_of_resizes_are_bounded(attributes: str, sizes: tuple[int, int]):
+    old, new = sizes
+    text = f"""g (float[{old}] x) => (float[{new}] y) {{
+        y = Resize<mode="linear", {attributes}>(x, , , n) }}"""
+    with pytest.raises(KernelError, match=r"would be tables of \d+ numbers; use coordinates"):
+        compiler.compile(parse(text, 21, n=np.array([new])))
 
 
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "half_pixel_symmetric"])

@@ -27,6 +27,10 @@ PERIODIC = ("asymmetric", "half_pixel", "pytorch_half_pixel")
 """The coordinates that do not depend on how long an axis is."""
 
 
+COMPUTED = (*PERIODIC, "align_corners")
+"""The coordinates that have formulas."""
+
+
 @dataclass(frozen=True)
 class PeriodicTaps:
     """Taps of an axis that becomes `up` times as long, which repeat from there on.

@@ -12,12 +12,24 @@ from tvm.ir import Expr
 from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.resizing.computed_taps import ComputedTaps, periodic_taps, scale_of
+from compiler.kernels.ops.resizing.computed_taps import (
+    COMPUTED,
+    ComputedTaps,
+    periodic_taps,
+    scale_of,
+)
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import at_hint, is_number, tensor_extents
 from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS
 
 Array = numpy.ndarray
+
+LONG_AXIS = 1 << 18
+"""Elements of an axis from which on its taps are computed, if they can be: building a kernel takes
+microseconds and hundreds of bytes for each entry of its tables."""
+
+LARGEST_TABLE = 1 << 22
+"""Entries of the largest table, of an axis whose taps cannot be computed."""
 
 UNROLLED_RESIZE_TAPS = 4
 """Up to this many source elements per axis are summed inline; more become a separate stage."""
@@ -233,7 +245,8 @@ def lower_resize(context: Context) -> te.Tensor:
     for number, axis in changed:
         kept, fill = axis != changed[-1][1], _fill(context, compute)
         scale = scales[number]
-        if isinstance(scale, Expr) or not (is_number(full[axis]) and is_number(shape[axis])):
+        sized = is_number(full[axis]) and is_number(shape[axis])
+        if not sized or isinstance(scale, Expr) or _is_long(context, full[axis], scale):
             along = _sized_taps(context, full[axis], shape[axis], scale)
             data = resize_axis(data, axis, along, None, fill, kept=kept)
             continue
@@ -251,6 +264,26 @@ def lower_resize(context: Context) -> te.Tensor:
 def is_scaled(scale: Any) -> bool:
     """Whether a scale is not 1 for all sizes."""
     return isinstance(scale, Expr) or scale != 1.0
+
+
+def _is_long(context: Context, size: int, scale: numpy.floating) -> bool:
+    """Whether the taps of an axis of a known size are computed, as tables of them would be long.
+
+    Raises the context's error for a longer one whose taps are only in tables.
+    """
+    radius = 2 if context.attribute("mode") == "cubic" else 1
+    shrinks = bool(context.attribute("antialias")) and scale < 1
+    if size <= LONG_AXIS and not shrinks:
+        return False
+    if context.attribute("coordinate_transformation_mode") in COMPUTED and not shrinks:
+        return True
+    entries = size * 2 * ceil(radius / (scale if shrinks else 1))
+    if entries > LARGEST_TABLE:
+        raise context.fail(
+            f"its positions and weights along an axis would be tables of {entries} numbers; use"
+            f" coordinates that have formulas ({', '.join(COMPUTED)}), without antialias"
+        )
+    return False
 
 
 def _sized_taps(context: Context, size: int, extent: int, scale: Any) -> AxisTaps:
