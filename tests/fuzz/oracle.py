@@ -43,12 +43,14 @@ ABSOLUTE = {
     **dict.fromkeys(_SUMS.split(), 1.0),
     **dict.fromkeys([f"{name}Normalization" for name in _NORMALISATIONS.split()], 1.0),
     **dict.fromkeys(("DFT", "Resize", "STFT", "Upsample"), 8.0),
+    **dict.fromkeys(("If", "Loop", "Scan"), 1.0),
 }
 """Operators whose rounding errors are relative to their operands, and how large they are.
 
 Sums may be contracted with the products before them, also those in the cells of a recurrence, whose
 functions onnxruntime approximates; a normalisation adds its bias to a product that may cancel it;
-Resize rounds its coordinates, Gelu adds 1 to erf(x), and the sums of a transform may cancel.
+Resize rounds its coordinates, Gelu adds 1 to erf(x), and the sums of a transform may cancel, as may
+those in a body, of which the operators do not err one by one.
 """
 
 

@@ -5,7 +5,7 @@ judges alone what onnxruntime has no kernel for.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def _imported(
     model: bytes, shapes: dict[str, list[int]] | None = None, semantics: str = "onnx"
 ) -> Imported:
     try:
-        return import_model(model, shapes, semantics=Semantics.parse(semantics))
+        return import_model(model, shapes, regions=True, semantics=Semantics.parse(semantics))
     except FlowloomError as error:
         raise Refused(str(error)) from error
 
@@ -139,17 +139,17 @@ def _rounds(op: dataflow.OperatorOp) -> bool:
 def _rounded(module: Any) -> set[SSAValue]:
     """The values that rounding errors of some operator reach."""
     found: set[SSAValue] = set()
-    for op in _operators(module):
+    for op in operators(graph_of(module)):
+        if isinstance(op, dataflow.ControlOp):  # what is in its bodies rounds, or not
+            found.update(op.outputs)
+        if not isinstance(op, dataflow.OperatorOp):
+            continue
         tensors = [v for v in (*op.inputs, *op.outputs) if not isinstance(v.type, NoneType)]
         floats = any(is_float(_dtype(v)) for v in tensors)
         rounds = _rounds(op) and (floats or op.type_name == "Resize")
         if rounds or any(outer_value(v) in found for v in op.inputs):
             found.update(op.outputs)
     return found
-
-
-def _operators(module: Any) -> Iterator[dataflow.OperatorOp]:
-    return (op for op in operators(graph_of(module)) if isinstance(op, dataflow.OperatorOp))
 
 
 def _check_powers(op: dataflow.OperatorOp, operands: Arrays) -> None:
