@@ -174,6 +174,32 @@ def test_an_artifact_of_another_format_is_compiled_again(tmp_path: Path):
     assert compiler.load(tmp_path / "saved").run(X)["y"].shape == (1, 4)
 
 
+def test_a_program_without_segments_is_explored_by_its_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Numpy runs small graphs, so that no run need have compiled one."""
+    saved, page = tmp_path / "saved", tmp_path / "page.html"
+    compiler.compile(FREE, budget=0).save(saved)
+    assert main(["explore", str(saved), "-o", str(page)]) == 1
+    named = re.search(r"flowloom (explore \S+ --input-shape) NAME=SIZES", capsys.readouterr().err)
+    assert named is not None
+    assert main([*named[1].split(), "x=1,4", "-o", str(page)]) == 0
+    assert page.stat().st_size > 0
+
+
+def test_a_program_without_segments_is_reported_when_it_is_compiled_for_its_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    saved, static = tmp_path / "saved", str(tmp_path / "static")
+    compiler.compile(FREE, budget=0).save(saved)
+    assert main(["report", str(saved)]) == 1
+    told = capsys.readouterr().err
+    named = re.search(r"compile (\S+) with the sizes of its inputs \((\S+)\), and name", told)
+    assert named is not None
+    assert main(["compile", named[1], named[2], "x=1,4", "-o", static]) == 0
+    assert main(["report", static]) == 0
+
+
 def test_an_unknown_operator_is_defined_as_a_function():
     text = '<ir_version: 8, opset_import: ["": 21, "my": 1]> g (float[1, 4] x) => (float[1, 4] y)'
     call = f"{text} {{ y = my.Twice(x) }}"

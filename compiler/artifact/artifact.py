@@ -20,7 +20,9 @@ from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
     KERNELS_FILE,
     LIBRARY,
+    MODEL_FILE,
     SCHEDULE,
+    SEGMENTS_FOLDER,
     WEIGHTS,
     Vouch,
     check_unchanged,
@@ -288,10 +290,14 @@ def _semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | No
 
 def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
     if format_in(folder) is not ARTIFACT_MANIFEST:
-        raise ArtifactError(
-            f"{folder} is a dynamic module: name the artifact of one of its compiled segments,"
-            f" which are in {folder / 'segments'} once it has run and was saved"
+        segments = folder / SEGMENTS_FOLDER
+        remedy = (
+            f"name the artifact of one of its compiled segments, which are in {segments}"
+            if segments.is_dir()
+            else f"it has no compiled segment; compile {folder / MODEL_FILE} with the sizes of its"
+            " inputs (--input-shape), and name what that saves"
         )
+        raise ArtifactError(f"{folder} is a dynamic module: {remedy}")
     path = folder / MANIFEST
     manifest = ARTIFACT_MANIFEST.read(folder, vouch)
     read.string(manifest, "target", str(path))

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
-from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
+from compiler.artifact.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, ShapeError
 from compiler.graph.signature import signature
@@ -113,10 +113,7 @@ NO_DUMPS = (
     "An artifact has neither its passes nor its operators: `flowloom explore MODEL` compiles the"
     " model for the page and shows both, and the provenance of kernels."
 )
-NOTHING_COMPILED = (
-    "no segment of {} is compiled yet: give --input-shape, run it once and save it"
-    " (`flowloom run`, `module.save`), or name a model of static shapes"
-)
+NOTHING_COMPILED = "no segment of {} is compiled: give the sizes of its inputs (--input-shape)"
 
 LONGEST_LABEL = 60
 """Characters of a graph's label."""
@@ -127,6 +124,11 @@ def artifact_side(directory: Path) -> SideFact:
     if format_in(directory) is PROGRAM_MANIFEST:
         program = load_program(directory, {}, trust_all)
         folders = [segment.directory for segment in program.compiler.saved.values()]
+        if not folders:
+            raise ArgumentError(
+                f"no segment of {directory} is compiled: explore its model with the sizes of its"
+                f" inputs, flowloom explore {directory / MODEL_FILE} --input-shape NAME=SIZES"
+            )
         modules = {path.name: open_module(path) for path in folders}
         return _program_side(directory.name, program, modules)
     module = open_module(directory)
