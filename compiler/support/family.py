@@ -99,7 +99,10 @@ def fork_family() -> tuple[IO[bytes], IO[bytes]]:
 
 def _said_to_be_ready() -> tuple[IO[bytes], IO[bytes]]:
     requests, answers = stdin_and_stdout()
-    send(answers, os.getpid())
+    try:
+        send(answers, os.getpid())
+    except BrokenPipeError:  # it was stopped before it was there
+        os._exit(0)
     return requests, answers
 
 

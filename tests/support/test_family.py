@@ -80,6 +80,17 @@ def test_those_stopped_before_they_are_ready_end():
     assert family[1].process.returncode != 0
 
 
+def test_those_stopped_before_they_are_ready_say_nothing(capfd: pytest.CaptureFixture[str]):
+    *forks, first = start_family(echo.__name__, "serve", 3)
+    for child in forks:
+        child.stop()
+    asked(first, "question")
+    children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
+    assert all(has_ended(int(pid)) for pid in children)
+    first.stop()
+    assert not capfd.readouterr().err
+
+
 @pytest.mark.usefixtures("_early")
 def test_early_ones_build_the_kernels_of_the_block(monkeypatch: pytest.MonkeyPatch):
     seen = list[list[Child] | None]()
