@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import onnx
 from google.protobuf.json_format import ParseError as JsonError
@@ -64,19 +65,31 @@ def _loaded(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mod
         ) from error
 
 
+def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of a model without the dense initializers of its main graph."""
+    light = onnx.ModelProto()
+    _copy_fields(model, light, "graph")
+    _copy_fields(model.graph, light.graph, "initializer")
+    return light
+
+
+def _copy_fields(message: Any, target: Any, *left_out: str) -> None:
+    """Copy all fields of a message but some to an empty one."""
+    for field, value in message.ListFields():
+        if field.name in left_out:
+            continue
+        if field.is_repeated:
+            getattr(target, field.name).extend(value)
+        elif isinstance(value, str | bytes | int):
+            setattr(target, field.name, value)
+        else:
+            getattr(target, field.name).CopyFrom(value)
+
+
 def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
     """The graph with its initializers turned into inputs, which is small."""
     light = onnx.GraphProto()
-    for field, value in graph.ListFields():
-        if field.name in ("initializer", "sparse_initializer"):
-            continue
-        target = getattr(light, field.name)
-        if field.is_repeated:
-            target.extend(value)
-        elif isinstance(value, str | bytes):
-            setattr(light, field.name, value)
-        else:
-            target.CopyFrom(value)
+    _copy_fields(graph, light, "initializer", "sparse_initializer")
     for info in (*light.input, *light.output):
         if info.type.HasField("tensor_type"):
             info.type.tensor_type.shape.SetInParent()  # the checker insists on some shape

@@ -16,7 +16,7 @@ from compiler.frontend.importing.part import ModelContext
 from compiler.frontend.importing.specialise import Problem
 from compiler.frontend.importing.unknown import unknown_operator
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import check_model, folder_of, read_model
+from compiler.frontend.load import check_model, folder_of, read_model, without_weights
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes
@@ -40,6 +40,8 @@ class ReadModel:
     """A model in the terms of a program."""
 
     proto: onnx.ModelProto
+    """A copy, as the caller may change theirs, without the `weights`, which are constants."""
+    weights: Sequence[str]
     graph: BodyGraph
     inputs: Sequence[ValueType]
     outputs: Sequence[ValueType]
@@ -55,10 +57,8 @@ class ReadModel:
         self.context.check_data()
         model = onnx.ModelProto()
         model.CopyFrom(self.proto)
-        for tensor in model.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                array = self.graph.constants[tensor.name]
-                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+        weights = ((name, self.graph.constants[name]) for name in self.weights)
+        model.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights)
         self.context.check_data()
         return model
 
@@ -78,8 +78,9 @@ def read_program(
     proto = read_model(model, folder)
     check_model(proto)
     proto = without_functions(with_chosen_functions(proto, semantics))
+    own = without_weights(proto)
     opsets = opsets_of(proto.opset_import)
-    functions = list(proto.functions)
+    functions = list(own.functions)
     context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
@@ -87,7 +88,7 @@ def read_program(
     constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
-    live = (node for node, _ in live_nodes(proto.graph.node, outputs))
+    live = (node for node, _ in live_nodes(own.graph.node, outputs))
     nodes, folded = without_constants(live, folder)
     graph = BodyGraph(
         name=proto.graph.name or "main",
@@ -101,7 +102,13 @@ def read_program(
     types = _with_shapes([type_of(info) for info in inputs], shapes)
     results = [type_of(output) for output in proto.graph.output]
     return ReadModel(
-        proto=proto, graph=graph, inputs=types, outputs=results, context=context, shapes=shapes
+        proto=own,
+        weights=[tensor.name for tensor in proto.graph.initializer],
+        graph=graph,
+        inputs=types,
+        outputs=results,
+        context=context,
+        shapes=shapes,
     )
 
 

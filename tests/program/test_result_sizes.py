@@ -78,7 +78,12 @@ def test_an_input_that_asks_for_much(name: str):
 
 
 X: Mapping[str, np.ndarray] = {"x": np.ones((1, 3), np.float32)}
-NGRAMS: dict[str, Any] = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "ngram_counts": [0, 1]}
+NGRAMS: dict[str, Any] = {
+    "mode": "TF",
+    "min_gram_length": 1,
+    "max_gram_length": 2,
+    "ngram_counts": [0, 1],
+}
 BY_ATTRIBUTE: dict[str, tuple[onnx.NodeProto, Mapping[str, np.ndarray], int]] = {
     "RandomNormal": (node("RandomNormal", [], ["y"], shape=[MANY]), {}, 1),
     "RandomUniform": (node("RandomUniform", [], ["y"], shape=[MANY]), {}, 1),

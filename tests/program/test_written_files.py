@@ -179,3 +179,17 @@ def test_copies_have_their_own_weights(tmp_path: Path, copied: Callable[[Any], A
     check_result(module.run({"x": X})["y"], X)
     module.save(tmp_path / "program")
     check_result(compiler.load(tmp_path / "program").run({"x": X})["y"], X)
+
+
+def test_a_model_that_its_owner_changes(tmp_path: Path):
+    """A caller's protobuf is theirs: further sizes and what is saved are of what was compiled."""
+    model = cast(Any, onnx).load(saved(tmp_path, "n"))
+    module = compiler.compile(model)
+    check_result(module.run({"x": X})["y"], X)
+    model.graph.node[0].op_type = "Add"
+    model.graph.initializer[0].raw_data = bytes(WEIGHT.nbytes)
+    model.graph.output[0].name = "z"
+    x = np.ones((5, 600), np.float32)
+    check_result(module.run({"x": x})["y"], x)
+    module.save(tmp_path / "program")
+    check_result(compiler.load(tmp_path / "program").run({"x": x})["y"], x)
