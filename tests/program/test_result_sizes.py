@@ -151,3 +151,24 @@ def test_the_rows_of_a_loop_that_does_not_end_soon():
     assert module.run({"n": np.array(3), "x": x})["y"].shape == (3, 1 << 10)
     with pytest.raises(FlowloomError, match=f"the rows of .* and {LIMIT} are available"):
         module.run({"n": np.array(1 << 40), "x": x})
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("side", "error"), [(1e9, FlowloomError), (3e7, DeviceError)])
+@pytest.mark.usefixtures("little_memory")
+def test_regions_that_would_be_sampled_for_ever(side: float, error: Any, constant: bool):
+    """Without a sampling ratio a region has a sample for each pixel, also outside of the image."""
+    given: dict[str, np.ndarray] = {
+        "regions": np.array([[0, 0, side, 1]], np.float32),
+        "batches": np.zeros(1, np.int64),
+    }
+    x: Mapping[str, np.ndarray] = {"x": np.ones((1, 1, 4, 4), np.float32)}
+    feeds = dict(x) if constant else {**x, **given}
+    inputs = [(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()]
+    align = node("RoiAlign", ["x", "regions", "batches"], ["y"])
+
+    def work() -> object:
+        return module_of([align], inputs, given if constant else {}).run(feeds)
+
+    with pytest.raises(error):
+        work()

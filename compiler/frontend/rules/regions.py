@@ -11,6 +11,7 @@ from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.sampling import Image, component, floating
 from compiler.frontend.rules.types import in_type
+from compiler.net.operators import check_size
 
 _SIDES = ("height", "width")
 
@@ -97,8 +98,12 @@ def _aligned(
     call, total, channels = image.call, batches.shape[0], image.pixels.shape[1]
     if 0 in counts:
         return call.filled(0, (total, channels, *bins), image.pixels.dtype)
-    axes = [_samples(image, spans[i], i, bins[i], counts[i]) for i in (0, 1)]
     shape = [total, bins[0] * counts[0], bins[1] * counts[1]]
+    check_size(image.pixels.dtype, (channels, *shape))
+    if not call.builder.folds(8 * sum(shape[1:]), 0):
+        reason = f"its regions are sampled at {shape[1]:,} x {shape[2]:,} positions"
+        raise NeedsHost(reason, "set sampling_ratio, or give smaller regions")
+    axes = [_samples(image, spans[i], i, bins[i], counts[i]) for i in (0, 1)]
     full = call.expanded(call.reshaped(batches, [total, 1, 1]), shape)
     flat = [1, 1, prod(shape)]
     best = call["mode"] == "max"
@@ -140,7 +145,7 @@ def _together(call: Call, x: Value) -> Value:
 def _samples(image: Image, span: _Span, axis: int, bins: int, count: int) -> _Samples:
     """The samples of regions along an axis: [regions, samples, 1] or [regions, 1, samples]."""
     call, size, total = image.call, image.sizes[1 + axis], span.first.shape[0]
-    numbers = [[(number + 0.5) / count for number in range(bins * count)]]
+    numbers = (np.arange(bins * count)[None] + 0.5) / count
     steps = call.builder.constant(numbers, span.first.dtype)
     moved = image.op("Mul", image.op("Div", span.extent, float(bins)), steps)
     position = image.op("Add", span.first, moved)
