@@ -108,7 +108,10 @@ class Either(Oracle):
                 model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
             else:
                 model.graph.input.append(value_info(name, value))
-        typed = onnx.shape_inference.infer_shapes(model)
+        try:
+            typed = onnx.shape_inference.infer_shapes(model)
+        except onnx.shape_inference.InferenceError as error:  # of an opset without the operator
+            raise Refused(str(error)) from error
         imported = _imported(typed.SerializeToString(), semantics=self.semantics)
         try:
             return interpret(imported.module, imported.weights, feeds)
