@@ -367,11 +367,18 @@ def evaluate_max_region_pool(node: Use) -> Array:
         left, top, right, bottom = (_rounded(end * scale) for end in ends)
         rows = _bins(top, bottom, bins[0], x.shape[2])
         columns = _bins(left, right, bins[1], x.shape[3])
-        for place in np.ndindex(*bins):
-            pixels = x[int(image), :, rows[place[0]], columns[place[1]]]
-            if pixels.size:
-                row[(slice(None), *place)] = pixels.max((1, 2))
+        row[...] = _largest(_largest(x[int(image)], rows, 1), columns, 2)
     return result
+
+
+def _largest(x: Array, parts: Sequence[slice], axis: int) -> Array:
+    """The maximum of each part along an axis, 0 of an empty one."""
+    moved = np.moveaxis(x, axis, 0)
+    result = np.zeros((len(parts), *moved.shape[1:]), x.dtype)
+    for row, part in zip(result, parts, strict=True):
+        if part.start < part.stop:
+            moved[part].max(0, out=row)
+    return np.moveaxis(result, 0, axis)
 
 
 def _rounded(value: np.float32) -> int:
