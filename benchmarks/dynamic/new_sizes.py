@@ -9,8 +9,8 @@
 symbols that are listed first, the others at their first size: the milliseconds of the first run
 and the least of later ones, next to onnxruntime's in the same process, one thread each; on a CPU
 also those of the first run besides its kernels (`besides_ms`). `--fixed` compiles the model for
-each size alone, too, and runs all listed sizes one after the other by both. `--turns` runs that many
-random sizes in turns. Without a model, BERT-base at several lengths.
+each size alone, too, and runs all listed sizes one after the other by both. `--turns` runs that
+many random sizes in turns. Without a model, BERT-base at several lengths.
 """
 
 import argparse
