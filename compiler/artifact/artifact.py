@@ -22,6 +22,7 @@ from compiler.artifact.manifest import (
     KERNELS_FILE,
     LIBRARY,
     MODEL_FILE,
+    PROGRAM_MANIFEST,
     SCHEDULE,
     SEGMENTS_FOLDER,
     WEIGHTS,
@@ -258,6 +259,7 @@ def read_semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] 
 
 def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
     if format_in(folder) is not ARTIFACT_MANIFEST:
+        PROGRAM_MANIFEST.read(folder, vouch)  # of an older format no remedy below works
         segments = folder / SEGMENTS_FOLDER
         remedy = (
             f"name the artifact of one of its compiled segments, which are in {segments}"

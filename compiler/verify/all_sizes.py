@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from compiler.errors import ScheduleError
 from compiler.schedule.kernels import LARGEST_COUNT, LARGEST_SIDE
@@ -84,6 +85,10 @@ class SizesCertificate:
         positions = self.numbers.symbols
         widest = (2, LARGEST_MEMORY)
         return {name: self.numbers.limits.get(at, widest) for name, at in positions.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, by `pickle` too, is issued anew, as that of `Certificate`."""
+        return certified_for_all_sizes, (self.schedule,)
 
     def numbers_at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The numbers for sizes by symbol, at the positions of `numbers`.

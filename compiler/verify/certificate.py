@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from compiler.errors import ScheduleError
 from compiler.schedule.kernels import KernelSpec, Operand
@@ -94,6 +95,10 @@ class Certificate:
     kernels: Mapping[str, KernelSpec]
     digest: str
     issued: bool = field(default=False, init=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, by `pickle` too, is issued anew: the bytes of a pickle may be others."""
+        return certified, (self.schedule, {**self.kernels})
 
     def covers(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> bool:
         """Whether these are the very objects that were checked."""

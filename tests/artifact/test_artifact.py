@@ -21,6 +21,7 @@ from compiler.artifact.weights import read_weights, write_weights
 from compiler.backends.memory import address
 from compiler.errors import ArtifactError, DeviceError, ScheduleError
 from compiler.tools.cli import main
+from compiler.tools.inspection import open_module
 from tests.backends.objects import LANES, chain, kernels, mix, reference, values
 from tests.forgery import edit_json, redo_hashes
 from tests.schedules import unchecked_certificate
@@ -235,8 +236,9 @@ def test_what_older_versions_saved_is_refused_as_such(path: Path, tmp_path: Path
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path)
     expected = f"saved by an older Flowloom .format version {version}; .*`flowloom compile MODEL -o"
-    with pytest.raises(ArtifactError, match=expected):
-        compiler.load(tmp_path)
+    for read in (compiler.load, open_module):
+        with pytest.raises(ArtifactError, match=expected):
+            read(tmp_path)
     manifest = next(
         file for file in tmp_path.iterdir() if file.name in ("manifest.json", "program.json")
     )

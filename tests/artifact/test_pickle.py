@@ -12,6 +12,8 @@ import pytest
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.backends.memory import address
+from compiler.errors import KernelError
+from compiler.verify.certificate import certified
 from tests.backends.objects import chain, kernels, values
 
 COPIES: list[Callable[[Module], Module]] = [
@@ -72,3 +74,17 @@ def test_a_module_for_a_missing_device_can_be_copied():
     given = Module(Artifact("cuda:sm_90:tf32", chain(), kernels(), {"w": values(1)}))
     other = pickle.loads(pickle.dumps(given))
     assert other.target == "cuda:sm_90:tf32"
+
+
+def test_an_edited_pickle_is_checked_again():
+    schedule, known = chain(), kernels()
+    checked = certified(schedule, known)
+    given = Module(Artifact("cpu", schedule, known, {"w": values(1)}, certificate=checked))
+    data = pickle.dumps(given)
+    code = next(iter(known.values())).code
+    middle = len(code) // 2
+    edited = code[:middle] + bytes([code[middle] ^ 1]) + code[middle + 1 :]
+    assert data.count(code) == 1
+    assert run(pickle.loads(data)).shape
+    with pytest.raises(KernelError):
+        pickle.loads(data.replace(code, edited))

@@ -102,7 +102,8 @@ def test_modules_report_and_hide_their_checks(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.count("InputDataError: an index is out of range") == 2
 
 
-def test_a_constant_is_refused_by_name():
-    made = parse("g (float[5] x) => (float[1] y) { [embed] y = Gather(x, i) }", i=np.array([9]))
+@pytest.mark.parametrize("index", [9, [9], [[0, 9]]])
+def test_a_constant_is_refused_by_name(index: object):
+    made = parse("g (float[5] x) => (float y) { [embed] y = Gather(x, i) }", i=np.array(index))
     with pytest.raises(ShapeError, match=r"Gather 'embed'.*the index 9.*\[-5, 4\]"):
         import_model(made)

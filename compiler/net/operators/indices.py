@@ -101,7 +101,7 @@ def check_constant_indices(
         return
     wrong = (value.array < np.array(bounds.low)) | (value.array > np.array(bounds.high))
     if wrong.any():
+        index = np.extract(wrong, value.array)[0]
         raise ShapeMismatch(
-            f"its input {bounds.input} has the index {value.array[wrong].flat[0]}, which is outside"
-            f" {bounds}"
+            f"its input {bounds.input} has the index {index}, which is outside {bounds}"
         )
