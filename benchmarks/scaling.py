@@ -93,9 +93,8 @@ def decisions(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
         yield f"order {name}", timed(ORDERINGS[name], dag, demands)[0]
     found = STREAM_ASSIGNMENTS["opara"](dag, streams)
     schedule = schedule_of(dag, list(found.streams), ORDERINGS["critical-path"](dag, ()))
-    seconds, waits = timed(needed_waits, schedule)
-    yield "insert", seconds
-    yield "elide", timed(remaining_waits, schedule, waits)[0]
+    yield "insert", timed(needed_waits, schedule)[0]
+    yield "elide", timed(remaining_waits, schedule)[0]
 
 
 def module_of(dag: DAG) -> ModuleOp:

@@ -1,4 +1,4 @@
-"""What the manifest of a program says beside its files: how its segments are compiled."""
+"""The entries of a program's manifest besides its files: how its segments are compiled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -55,5 +55,5 @@ def read_program_manifest(directory: Path, vouch: Vouch) -> tuple[dict[str, Any]
     except (ArgumentError, KernelError) as error:
         raise ArtifactError(f"{path}: {error}") from error
     if wrong := [node for node in options.on_host if not node.isdecimal()]:
-        raise ArtifactError(f"{path}.on_host names {wrong[0]!r}, which is no node's number")
+        raise ArtifactError(f"{path}.on_host names {wrong[0]!r}, which is not the number of a node")
     return manifest, options

@@ -1,5 +1,6 @@
 // Queued operations, which run in a random topological order, and the state of the device that runs them.
 #pragma once
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -32,22 +33,25 @@ struct Operation {
 typedef std::shared_ptr<Operation> Handle;
 typedef std::vector<Handle> Handles;
 
-// A launch with copies of its parameters.
+// A launch with copies of its parameters. `given` are the extents of parameters as they were prepared,
+// `extents` those of the memory that they point to now: a graph for larger sizes may run on smaller buffers.
 struct Call {
   emulator_call call;
   std::vector<uint64_t> values;
   std::vector<void*> pointers;
-  std::vector<size_t> extents;
+  std::vector<size_t> given;
+  mutable std::vector<size_t> extents;
 
-  explicit Call(const emulator_call& given) : call(given), values(given.kernel ? given.kernel->parameters : 0) {
+  explicit Call(const emulator_call& from) : call(from), values(from.kernel ? from.kernel->parameters : 0) {
     for (unsigned i = 0; i < values.size(); i++) {
-      if (given.kernel->sizes[i] > sizeof values[i]) throw std::runtime_error("a kernel's parameter is wider than 8 bytes");
-      std::memcpy(&values[i], given.parameters[i], given.kernel->sizes[i]);
+      if (from.kernel->sizes[i] > sizeof values[i]) throw std::runtime_error("a kernel's parameter is wider than 8 bytes");
+      std::memcpy(&values[i], from.parameters[i], from.kernel->sizes[i]);
       pointers.push_back(&values[i]);
-      if (given.extents) extents.push_back(given.extents[i]);
+      if (from.extents) given.push_back(from.extents[i]);
     }
+    extents = given;
     call.parameters = pointers.data();
-    call.extents = given.extents ? extents.data() : nullptr;
+    call.extents = from.extents ? extents.data() : nullptr;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -122,13 +126,24 @@ struct Runtime {
     for (const Handle& each : operations)
       while (!each->done) step();
   }
-  Launch launch_of(const emulator_call& call) {
+  // At most so many bytes as there are from an address to the end of the memory that it is in.
+  size_t within(const char* address, size_t bytes) const {
+    auto next = memory.upper_bound(const_cast<char*>(address));
+    if (next == memory.begin() || address >= std::prev(next)->second.end()) return bytes;
+    return std::min<size_t>(bytes, std::prev(next)->second.end() - address);
+  }
+  Launch launch_of(const Call& own) {
+    const emulator_call& call = own.call;
+    for (size_t i = 0; i < own.given.size(); i++) {
+      const char* address = reinterpret_cast<const char*>(own.values[i]);
+      own.extents[i] = within(call.indirect ? *reinterpret_cast<const char* const*>(address) : address, own.given[i]);
+    }
     return {call.kernel,  call.grid,          call.block,     call.shared_bytes, call.parameters,
             call.extents, call.indirect != 0, random(chance), warp,              threads};
   }
   void launch(const Call& own) {
     char message[600];
-    if (own.call.kernel && !run(launch_of(own.call), message, sizeof message)) throw std::runtime_error(message);
+    if (own.call.kernel && !run(launch_of(own), message, sizeof message)) throw std::runtime_error(message);
   }
 };
 
@@ -146,7 +161,7 @@ struct EarlyLaunch {
   void begin(Runtime& own) {
     if (!call->call.kernel || count >= MOST_EARLY || random(own.chance) % 2) return;
     char message[600];
-    begun = emulator::begin(own.launch_of(call->call), message, sizeof message);
+    begun = emulator::begin(own.launch_of(*call), message, sizeof message);
     if (!begun) throw std::runtime_error(message);
     count++;
   }

@@ -124,7 +124,7 @@ class ProgramBody:
             self.refine(split)
 
     def again(self, inputs: Mapping[str, Any]) -> Specialised | None:
-        """What computes all outputs of inputs that nobody checked, if it was specialised for such.
+        """The segment that computes all outputs of unchecked inputs, if it is specialised for such.
 
         What is specialised passed the checks, which depend on names, dtypes and shapes alone.
         """

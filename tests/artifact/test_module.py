@@ -118,13 +118,11 @@ def test_copies_and_loaded_modules_are_checked_once(
         check(schedule)
 
     monkeypatch.setattr(certificate, "check_schedule", counted_check)
-    copies = [
-        module.with_options(threads=1),
-        pickle.loads(pickle.dumps(module)),
-        copy.copy(module),
-        copy.deepcopy(module),
-    ]
+    copies = [module.with_options(threads=1), copy.copy(module)]
     assert not checked
+    copies += [pickle.loads(pickle.dumps(module)), copy.deepcopy(module)]
+    assert checked == ["chain"] * 2  # whose bytes may be others
+    checked.clear()
     loaded = compiler.load(tmp_path / "saved", threads=1)
     assert checked == ["chain"]
     expected = reference(chain(), {"x": values(2), **WEIGHTS})["y"]

@@ -1,7 +1,7 @@
 // RUN: flowloom opt %s -p "order-scatters" | filecheck %s
 
-// Two layers add the rows of the same edges: they share the order of the updates. A scatter that
-// keeps the largest stays.
+// Two layers add the rows of the same edges, one keeps the largest: they share the order of the
+// updates.
 
 dataflow.graph @main opset 21 target "cuda:sm_90:fp32" inputs ["x", "i"] outputs ["b", "c"] {
 ^bb0(%x: tensor<9x4xf32>, %i: tensor<20xi64>):
@@ -20,7 +20,7 @@ dataflow.graph @main opset 21 target "cuda:sm_90:fp32" inputs ["x", "i"] outputs
 
 // CHECK:      [[ROWS:%[0-9a-z_]+]] = dataflow.op "Gather" named "p"
 // CHECK-NEXT: [[STARTS:%[0-9a-z_]+]], [[ORDER:%[0-9a-z_]+]] = dataflow.op "ScatterOrder" named "a"(%i) {slots = 9 : i64}
-// CHECK-NEXT: [[FIRST:%[0-9a-z_]+]] = dataflow.op "SegmentSum" named "a"([[ROWS]], %zeros, [[STARTS]], [[ORDER]])
+// CHECK-NEXT: [[FIRST:%[0-9a-z_]+]] = dataflow.op "SegmentReduce" named "a"([[ROWS]], %zeros, [[STARTS]], [[ORDER]])
 // CHECK-NEXT: [[NEXT:%[0-9a-z_]+]] = dataflow.op "Gather" named "q"([[FIRST]]
-// CHECK-NEXT: dataflow.op "SegmentSum" named "b"([[NEXT]], %zeros, [[STARTS]], [[ORDER]])
-// CHECK-NEXT: dataflow.op "ScatterND" named "c"
+// CHECK-NEXT: dataflow.op "SegmentReduce" named "b"([[NEXT]], %zeros, [[STARTS]], [[ORDER]])
+// CHECK-NEXT: dataflow.op "SegmentReduce" named "c"([[NEXT]], %zeros, [[STARTS]], [[ORDER]]) {reduction = "max"}

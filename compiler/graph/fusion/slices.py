@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.tensors.dtypes import INDICES
 
@@ -34,6 +34,8 @@ def before_slice(op: OperatorOp) -> Sliced | None:
     source = op.inputs[0].owner if op.type_name == "Slice" else None
     if not isinstance(source, OperatorOp) or KINDS[source.type_name] is not Kind.ELEMENTWISE:
         return None
+    if OPERATORS[source.type_name].maps is not None:
+        return None  # an Expand says the shape of its result in an attribute
     result = source.outputs[0]
     readers = [use.operation for use in result.uses]
     if dtype_of(result.type) not in INDICES or not all(map(_is_slice, readers)):

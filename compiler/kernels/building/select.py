@@ -49,7 +49,7 @@ from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.schedule.choices import ChoiceSource, Timing
 from compiler.schedule.kernels import Launch
 from compiler.target.nvrtc import nvrtc_version
-from compiler.target.target import GpuTarget, Target
+from compiler.target.target import Target
 from compiler.tensors.extents import NotForAllSizes
 
 AnyTemplate = Template[Any, Any, Any]
@@ -357,7 +357,7 @@ def accurate_target(group: Group, target: Target) -> Target:
     One in TF32 rounds operands to parts of the largest terms; where terms cancel, a logarithm of
     their sum makes much of that. Before a logarithm contractions are computed in float32.
     """
-    if not isinstance(target, GpuTarget) or target.precision != "tf32":
+    if not target.is_gpu or target.precision != "tf32":
         return target
     following: set[int] = set()
     for op in group.operators:
