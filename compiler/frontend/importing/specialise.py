@@ -172,6 +172,7 @@ class Specialiser:
         self.builder = Builder(graph, self.expansion)
         self.builder.has_kernel = context.has_kernel
         self.watch = IndexWatch(self.builder)
+        self.builder.watch_indices = self.watch.add if context.check_indices else None
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
         self.repeated: set[tuple[str, ...]] = set()
