@@ -59,7 +59,7 @@ def expected() -> np.ndarray:
 
 
 def results(model: onnx.ModelProto) -> np.ndarray:
-    """What the compiled model computes."""
+    """The results of the compiled model."""
     given = {**FEEDS, "negative": -BIAS, "c": np.array(True)}
     names = [info.name for info in model.graph.input]
     module = compiler.compile(model, budget=0, threads=1)

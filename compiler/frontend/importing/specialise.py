@@ -60,7 +60,7 @@ from compiler.net.operators import KINDS, Mismatch
 from compiler.net.operators.registration import REGISTERED, operator_name
 
 _AROUND = "around/"
-"""What the names of values have before them that the body of a schema's function captures."""
+"""The prefix of names of values that the body of a schema's function captures."""
 
 
 @dataclass(frozen=True, slots=True)

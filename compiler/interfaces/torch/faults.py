@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Fault = Callable[[Mapping[str, Any], Sequence[Any]], str | None]
-"""What of a use is lost: its arguments by name, and the sizes of its first tensor."""
+"""The part of a use that is lost, if any, by its arguments and the sizes of its first tensor."""
 
 
 def _scattered(given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
@@ -53,7 +53,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 def fault_of(operator: str, given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
-    """What the exporter loses of a use of an operator such as `aten.scatter_reduce.two`, if any.
+    """The part of a use of an operator such as `aten.scatter_reduce.two` that is lost, if any.
 
     `given` has its arguments by name, `sizes` are those of its first tensor. An argument that is
     left out has its default.
