@@ -28,6 +28,7 @@ from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS, POSITIONS, infer
 from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
+from compiler.net.operators.indices import Bounds
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
@@ -104,7 +105,8 @@ class Builder:
     """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`.
 
     `has_kernel` says which recurrences and transforms stay one operator. Unless it is
-    `bounded`, constants of any size are folded.
+    `bounded`, constants of any size are folded. `watch_indices` gets the inputs of nodes that
+    are indices of run time, where these are to be checked.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
@@ -114,6 +116,7 @@ class Builder:
         self.node = ""
         self.bounded = True
         self.has_kernel: Callable[[Whole], bool] = no_kernels
+        self.watch_indices: Callable[[str, Bounds, Value], None] | None = None
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A known value; Python integers become int64. Sizes as floats are computed by a run."""

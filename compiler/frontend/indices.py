@@ -5,7 +5,7 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Graph, Inputs, Value
-from compiler.net.operators.indices import AttributeOf, index_bounds
+from compiler.net.operators.indices import AttributeOf, Bounds, index_bounds
 from compiler.schedule.tasks import IN_RANGE
 
 
@@ -20,8 +20,13 @@ class IndexWatch:
         """Watch a node, unless it has no indices or they are constants, which import checks."""
         bounds = index_bounds(op_type, inputs, attribute)
         indices = None if bounds is None else inputs[bounds.input]
-        if bounds is None or indices is None or indices.array is not None:
-            return
+        self.builder.node = name
+        if bounds is not None and indices is not None and indices.array is None:
+            self.add(op_type, bounds, indices)
+
+    def add(self, op_type: str, bounds: Bounds, indices: Value) -> None:
+        """Watch an input of the builder's node that has indices, which are not constants."""
+        name = self.builder.node
         text = f"{IN_RANGE}{op_type} {name}: input {bounds.input} must be in {bounds}"
         while text in self.outputs:
             text += "'"
@@ -36,6 +41,7 @@ class IndexWatch:
         else:
             in_range = one("ReduceMin", number, axes=list(range(indices.rank)), keepdims=0)
         self.outputs[text] = in_range
+        self.builder.node = name
 
     def _limit(self, indices: Value, numbers: tuple[int, ...]) -> Value:
         shape = (-1,) if len(numbers) > 1 else ()

@@ -39,6 +39,8 @@ class Case:
     input_shapes: dict[str, list[int]] | None = None
     semantics: str = "onnx"
     """Whose results it has, as `compiler.compile` takes it."""
+    check_indices: bool = False
+    """Whether indices are checked as it runs, which changes no result of valid ones."""
     note: str = ""
     """What was broken or drawn, in words."""
 

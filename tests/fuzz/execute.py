@@ -43,6 +43,7 @@ def compiled(case: Case, path: Path | None = None) -> compiler.Module:
             pipeline=case.pipeline,
             input_shapes=case.input_shapes,
             semantics=case.semantics,
+            check_indices=case.check_indices,
             **options,
         )
     finally:

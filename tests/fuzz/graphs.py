@@ -131,4 +131,5 @@ def make_case(
         pipeline=spec,
         threads=threads,
         semantics=grower.semantics,
+        check_indices=seed % 4 == 0,
     )

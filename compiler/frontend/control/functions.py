@@ -16,6 +16,7 @@ from compiler.frontend.evaluate import schema_of
 from compiler.frontend.expansion import DEEPEST, Expansion
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import NEWEST_OPSET
+from compiler.frontend.node_order import captures_of
 
 _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 
@@ -172,6 +173,32 @@ def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
         for attribute in node.attribute
         for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
     ]
+
+
+def with_captures_apart(body: onnx.GraphProto, prefix: str) -> onnx.GraphProto:
+    """A body in which the names from around it have a prefix, so that no others are the same."""
+    copy = onnx.GraphProto()
+    copy.CopyFrom(body)
+    _rename_reads(copy, {name: prefix + name for name in captures_of(body)})
+    return copy
+
+
+def control_flow_in(body: onnx.GraphProto) -> onnx.NodeProto | None:
+    """A node with bodies that read what its own body computes or is given; None if all do not."""
+    around = captures_of(body)
+    nodes = (node for node in body.node if any(captures_of(b) - around for b in bodies_of(node)))
+    return next(nodes, None)
+
+
+def _rename_reads(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename what a body and those in it read from around it, in place."""
+    for output in body.output:
+        output.name = names.get(output.name, output.name)
+    for node in body.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        for inner in bodies_of(node):
+            captured = captures_of(inner)
+            _rename_reads(inner, {old: new for old, new in names.items() if old in captured})
 
 
 def _give(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> None:

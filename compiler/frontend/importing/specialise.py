@@ -15,7 +15,13 @@ from onnx import helper
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.control.bodies import check_bodies
-from compiler.frontend.control.functions import CallSizes, excess_of, with_opsets
+from compiler.frontend.control.functions import (
+    CallSizes,
+    control_flow_in,
+    excess_of,
+    with_captures_apart,
+    with_opsets,
+)
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import (
@@ -29,6 +35,7 @@ from compiler.frontend.evaluate import (
 )
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import (
+    Attributes,
     Contradiction,
     Graph,
     Unsupported,
@@ -40,6 +47,7 @@ from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
+from compiler.frontend.node_order import captures_of
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
@@ -50,6 +58,9 @@ from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.net.operators import KINDS, Mismatch
 from compiler.net.operators.registration import REGISTERED, operator_name
+
+_AROUND = "around/"
+"""The prefix of names of values that the body of a schema's function captures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +172,7 @@ class Specialiser:
         self.builder = Builder(graph, self.expansion)
         self.builder.has_kernel = context.has_kernel
         self.watch = IndexWatch(self.builder)
+        self.builder.watch_indices = self.watch.add if context.check_indices else None
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
         self.repeated: set[tuple[str, ...]] = set()
@@ -406,20 +418,24 @@ class Specialiser:
                 node, with_opsets(schema.function_body, node.scope.opsets), defaults
             )
         names = ["" if v is None else f"i{i}" for i, v in enumerate(node.inputs)]
-        proto = make_node(node.op_type, names, node.proto.output, node.attributes, node.domain)
+        attributes, captured = _bodies_apart(node)
+        proto = make_node(node.op_type, names, node.proto.output, attributes, node.domain)
         types = [type_proto(v).SerializeToString() if v else b"" for v in node.inputs]
         body = schema.get_context_dependent_function(proto.SerializeToString(), types)
         function = with_opsets(onnx.FunctionProto.FromString(body), node.scope.opsets)
-        return self._function(node, function, defaults)
+        return self._function(node, function, defaults, captured)
 
     def _function(
         self,
         node: BodyNode,
         function: onnx.FunctionProto,
         defaults: Mapping[str, onnx.AttributeProto],
+        captured: Mapping[str, Value | None] | None = None,
     ) -> list[Value]:
+        """The results of a function, in which names of `captured` have values of a caller."""
         opsets = opsets_of(function.opset_import)
         scope = Scope(opsets, attributes={**defaults, **node.protos}, prefix=f"{node.name}/")
+        scope.values.update(captured or {})
         scope.values.update(dict.fromkeys(function.input))
         scope.values.update(zip(function.input, node.inputs, strict=False))
         names = zip(function.output, node.proto.output, strict=False)
@@ -433,6 +449,23 @@ class Specialiser:
 def _copied(node: BodyNode) -> Call:
     """A node whose inputs and attributes a rule may change."""
     return replace(node, inputs=list(node.inputs), attributes=dict(node.attributes))
+
+
+def _bodies_apart(node: BodyNode) -> tuple[Attributes, dict[str, Value | None]]:
+    """A node's attributes, and the values that bodies among them capture, by their names there.
+
+    A schema's function has the nodes of these bodies among its own, whose names are its alone: onnx
+    renames them, but not where bodies in bodies read them.
+    """
+    attributes, captured = dict(node.attributes), dict[str, Value | None]()
+    for name, body in node.attributes.items():
+        if isinstance(body, onnx.GraphProto):
+            if inner := control_flow_in(body):
+                reason = f"{inner.op_type} in its {name!r} reads what that computes"
+                raise Unsupported(reason, "write the body without control flow, by Where")
+            attributes[name] = with_captures_apart(body, _AROUND)
+            captured |= {_AROUND + read: node.scope[read] for read in captures_of(body)}
+    return attributes, captured
 
 
 def _has_body(node: BodyNode) -> bool:

@@ -10,6 +10,7 @@ from compiler.frontend.graph import Inputs, Unsupported, Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics import SemanticsRule
 from compiler.net.operators.canonical import CanonicalUse
+from compiler.net.operators.indices import Bounds, check_known
 from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.tensors.substitution import as_extent
 
@@ -80,6 +81,23 @@ class Call(ModelNode):
         """A value in another shape, in which a 0 is an empty size; -1 is inferred."""
         sizes = [as_extent(size) for size in filled(shape, prod(value.shape))]
         return self.one("Reshape", value, shape=sizes)
+
+    def check_indices(self, index: int, low: int, high: int) -> None:
+        """Say that an input, if it is there, has indices from `low` to `high`.
+
+        Raises ShapeMismatch for a constant with others. Those of run time are clamped, and
+        reported where that is asked for.
+        """
+        self.check_bounds(Bounds(index, (low,), (high,)))
+
+    def check_bounds(self, bounds: Bounds) -> None:
+        """As `check_indices`, of bounds that may differ along the last axis of the input."""
+        value = self.input(bounds.input)
+        if value is None or 0 in value.shape:
+            return
+        check_known(bounds, value)
+        if value.array is None and self.builder.watch_indices is not None:
+            self.builder.watch_indices(self.op_type, bounds, value)
 
     def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:
         """Emit the operator itself, with other inputs or changed attributes."""

@@ -27,14 +27,9 @@ def _classical(name: str):
 def rewrite_columns(call: Call) -> list[Value]:
     """Some columns of the last axis; a vector is a single row."""
     x, columns = call.data, call.reshaped(call.operand(1), [-1])
-    if columns.array is not None and not _inside(columns.array, x.shape[-1]):
-        raise ShapeMismatch(f"it reads columns beyond the {x.shape[-1]} of its input")
+    call.check_indices(1, 0, x.shape[-1] - 1)
     rows = x if x.rank > 1 else call.reshaped(x, [1, -1])
     return [call.one("Gather", rows, columns, axis=-1)]
-
-
-def _inside(columns: np.ndarray, count: int) -> bool:
-    return bool(((columns >= 0) & (columns < count)).all())
 
 
 @_classical("Imputer")

@@ -27,6 +27,7 @@ def rewrite_region_align(call: Call) -> list[Value]:
     x, regions, batches = floating(call, call.data), call.operand(1), call.operand(2)
     batch, channels, *sizes = x.shape
     bins = [call.attributes.get(f"output_{n}", 1) for n in _SIDES]
+    call.check_indices(2, 0, batch - 1)
     if 0 in (*x.shape, regions.shape[0]):
         return [call.filled(0, (regions.shape[0], channels, *bins), call.data.dtype)]
     image = Image(call, _together(call, x), (batch, *sizes), "border")

@@ -134,23 +134,9 @@ def _short_time_transform(node: ModelNode) -> None:
     _scalar(node, 3, "frame_length")
 
 
-def _tensor_scatter(node: ModelNode) -> None:
-    """Constant positions must be in the cache."""
-    first, cache, update = node.input(2), node.shape(), node.shape(1)
-    if first is None or first.array is None or not cache:
-        return
-    axis = node.axis()
-    circular = node["mode"] == "circular"
-    places = np.asarray(first.array)
-    written = 0 if circular or axis >= len(update) else update[axis]
-    if (places < 0).any() or (places > cache[axis] - written).any():
-        raise Mismatch(f"it writes at {places.tolist()}, the cache has {cache[axis]} positions")
-
-
 OTHERS: dict[str, Check] = {
     "DFT": _transform,
     "STFT": _short_time_transform,
-    "TensorScatter": _tensor_scatter,
     "BatchNormalization": _batch_normalization,
     "ConvTranspose": _conv_transpose,
     "Attention": _attention,

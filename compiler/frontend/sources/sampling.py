@@ -65,9 +65,6 @@ def _region_align(node: ModelNode) -> None:
     count = max(1, node["sampling_ratio"])
     bins = [node.attributes.get(f"output_{side}", 1) * count for side in ("height", "width")]
     check_size("float32", (*regions[:1], x[1], *bins))
-    known = _known(node, 2)
-    if known and not 0 <= min(known) <= max(known) < x[0]:
-        raise Mismatch(f"its batch_indices are {known}, the input has {x[0]} images")
 
 
 def _windows(node: ModelNode, image: Sequence[int], kernel: Sequence[int]) -> Windows:
@@ -124,16 +121,12 @@ def _max_unpool(node: ModelNode) -> None:
     has_shape("its indices", index, x, "there is one for each element")
     window = _windows(node, x[2:], node.attributes["kernel_shape"])
     own = window.unpooled(x)
-    places = _known(node, 1)
     wanted = _vector(node, 2, "output_shape") if node.input(2) is not None else None
     if min(own) < 0:
         raise ShapeMismatch(f"its output would be {listed(own)}")
     if wanted is not None and (len(wanted) != len(own) or list(own[:2]) != wanted[:2]):
         raise ShapeMismatch(f"its output_shape is {wanted}, its output is {listed(own)} or larger")
-    result = tuple(wanted or own)  # in which onnxruntime counts indices
-    if places and not 0 <= min(places) <= max(places) < prod(result):
-        raise Mismatch(f"its indices are not within its output {listed(result)}")
-    check_size("float32", result)
+    check_size("float32", tuple(wanted or own))
 
 
 SAMPLING: dict[str, Check] = {

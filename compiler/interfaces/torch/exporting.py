@@ -12,6 +12,7 @@ import compiler
 from compiler.artifact.module import Module
 from compiler.errors import ModelError
 from compiler.frontend.semantics import PYTORCH
+from compiler.interfaces.torch.faults import fault_of
 from compiler.interfaces.torch.tensors import as_array, as_tensor, torch_dtype
 from compiler.target.target import parse_target
 
@@ -138,7 +139,21 @@ def _program(
     }
     if random:
         raise ModelError(f"random numbers are PyTorch's alone: it has {', '.join(sorted(random))}")
+    for node in program.graph.nodes:
+        _refuse_faults(node)
     return program
+
+
+def _refuse_faults(node: torch.fx.Node) -> None:
+    """Raise ModelError for a use that the exporter would write as something else."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return
+    names = (argument.name for argument in node.target._schema.arguments)
+    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    first = next((x for x in node.args if isinstance(x, torch.fx.Node)), None)
+    sizes = () if first is None else getattr(first.meta.get("val"), "shape", ())
+    if lost := fault_of(str(node.target), given, sizes):
+        raise ModelError(f"PyTorch cannot export {node.target} to ONNX: {lost} would be lost")
 
 
 @dataclass(frozen=True)

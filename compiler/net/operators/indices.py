@@ -97,7 +97,13 @@ def check_constant_indices(
     """Raise ShapeMismatch for a constant index that is out of range."""
     bounds = index_bounds(op_type, inputs, attribute)
     value = None if bounds is None else inputs[bounds.input]
-    if bounds is None or value is None or value.array is None:
+    if bounds is not None and value is not None:
+        check_known(bounds, value)
+
+
+def check_known(bounds: Bounds, value: OperatorInput) -> None:
+    """Raise ShapeMismatch for an index of an input that is out of its bounds, if it is constant."""
+    if value.array is None:
         return
     wrong = (value.array < np.array(bounds.low)) | (value.array > np.array(bounds.high))
     if wrong.any():

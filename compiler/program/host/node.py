@@ -16,6 +16,7 @@ from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import is_compiled
 from compiler.frontend.interpreter import is_known_operator
+from compiler.frontend.node_order import names_read
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.tensors import array_of
 from compiler.net.attributes import Mismatch
@@ -143,7 +144,7 @@ def invalid_attributes(node: onnx.NodeProto) -> Generator[None]:
 
 
 class HostNode:
-    """A node without bodies that runs on the host."""
+    """A node that runs on the host, which is not control flow."""
 
     def __init__(self, node: onnx.NodeProto, context: ModelContext):
         """Prepare a node; raises ModelError for attributes that are invalid, and Unsupported."""
@@ -177,7 +178,7 @@ class HostNode:
 
     def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
         if self._function is None:
-            inputs = {name: values[name] for name in self.node.input if name}
+            inputs = {name: values[name] for name in names_read(self.node)}
             try:
                 return node_results(self.node, inputs, self._context)
             except ModelError as error:  # the model was checked before: what it reads is at fault

@@ -23,10 +23,11 @@ _REMEDY = "correct the model or the inputs of this run"
 def node_results(
     node: onnx.NodeProto, inputs: Mapping[str, Known], context: ModelContext
 ) -> dict[str, Known]:
-    """The outputs by name of a node that has no bodies, in numpy.
+    """The outputs by name of a node that is not control flow, in numpy.
 
-    Tensors may be of any type of ONNX. Raises ModelError or ShapeError if the inputs do not fit
-    the node, and UnsupportedOperatorError if no rule and no evaluation takes its form.
+    `inputs` has what its bodies capture, too. Tensors may be of any type of ONNX. Raises ModelError
+    or ShapeError if the inputs do not fit the node, and UnsupportedOperatorError if no rule and no
+    evaluation takes its form.
     """
     known = ModelContext(
         context.opsets, context.functions, context.folder, semantics=context.semantics

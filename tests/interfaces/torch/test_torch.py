@@ -267,3 +267,28 @@ def test_options_are_those_of_compile():
     np.testing.assert_array_equal(found(torch.ones(2)).numpy(), [2, 2])
     with pytest.raises(Exception, match="no mode 'max-autotune'"):
         torch.compile(lambda x: x + 1, backend=backend, mode="max-autotune")(torch.ones(2))
+
+
+def averaged(x: Any, indices: Any, more: Any) -> Any:
+    """Means of elements that are written to one place."""
+    return x.scatter_reduce(0, indices, more, "mean", include_self=False)
+
+
+def widened(x: Any) -> Any:
+    """An image at scales that its sizes do not have."""
+    return torch.nn.functional.interpolate(
+        x[None, None], scale_factor=(1.7, 0.6), mode="bilinear", antialias=True
+    )
+
+
+@pytest.mark.parametrize("function", [averaged, widened])
+def test_what_the_exporter_writes_wrongly_runs_in_pytorch(
+    function: Any, caplog: pytest.LogCaptureFixture
+):
+    given = [torch.randn(5, 4), torch.tensor([[0, 1, 2, 3]] * 7), torch.randn(7, 4)]
+    given = given if function is averaged else given[:1]
+    with caplog.at_level(logging.WARNING, logger="compiler.interfaces.torch"):
+        same(torch.compile(function, backend=flowloom)(*given), function(*given))
+    (record,) = caplog.records
+    assert "runs in PyTorch: PyTorch cannot export aten." in record.getMessage()
+    assert "would be lost" in record.getMessage()

@@ -18,6 +18,8 @@ def rewrite_gather_block_quantised(call: Call) -> list[Value]:
     indices = call.operand(1)
     along, axis = call.axis("gather_axis"), call.axis("quantize_axis")
     _check(call, along, axis)
+    size = call.data.shape[along]
+    call.check_indices(1, -size, size - 1)
 
     def gathered(value: Value) -> Value:
         return call.one("Gather", _of_bytes(call, value), indices, axis=along)

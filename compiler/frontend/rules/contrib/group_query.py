@@ -43,6 +43,7 @@ def _lengths(call: Call, length: int, batch: int) -> _Lengths:
     if prompt or past is None:
         before = call.builder.constant(np.zeros((1, 1, 1, 1)), "int64")
     else:
+        call.check_indices(5, length - 1, total - 1)
         last = call.one("Cast", call.operand(5), to=element_type("int64"))
         offset = call.builder.constant(1 - length, "int64")
         before = call.reshaped(call.one("Add", last, offset), [batch, 1, 1, 1])

@@ -82,6 +82,9 @@ def rewrite_embed_layer_normalization(call: Call) -> list[Value]:
     """LayerNormalization of the sum of embeddings; the sum and the masks' lengths are outputs."""
     ids, words, positions, gamma, beta = (call.operand(i) for i in (0, 2, 3, 5, 6))
     segments, of_segment = call.input(1), call.input(4)
+    for index, table in ((0, words), (1, of_segment), (8, positions)):
+        if table is not None:
+            call.check_indices(index, 0, table.shape[0] - 1)
     if (segments is None) != (of_segment is None):
         raise Mismatch("it has segment_ids or segment_embedding without the other")
     total = _sum(call, _rows(call, words, ids), _positions(call, positions, ids))

@@ -7,6 +7,7 @@ from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.rules.call import RULES, Call, RewriteRule
 from compiler.frontend.rules.contrib.signatures import DOMAIN, SIGNATURES
 from compiler.net.operators import Mismatch
+from compiler.net.operators.indices import index_bounds
 from compiler.net.spec import OpSpec, bind_types, check_attributes
 
 CONTRIB: dict[tuple[str, str], RewriteRule] = {}
@@ -61,6 +62,9 @@ def standard(
         attributes=dict(attributes or {}),
         used=[True],
     )
+    bounds = index_bounds(op_type, use.inputs, use.__getitem__)
+    if bounds is not None:
+        use.check_bounds(bounds)
     rule = RULES.get(op_type)
     return (use.emit() if rule is None else rule(use))[0]
 

@@ -71,9 +71,12 @@ def rewrite_rotary_embedding(call: Call) -> list[Value]:
     heads = as_heads(call, x, count) if rows else x
     # The position of each element, from the first one's if only that is given.
     given = call.operand(1)
+    last = angles[0].shape[0] - 1
     if given.shape not in ((), (1,)):
+        call.check_indices(1, 0, last)
         positions = given
     else:
+        call.check_indices(1, 0, last + 1 - heads.shape[2])
         first = call.reshaped(given, [1])
         positions = call.one("Add", call.vector(range(heads.shape[2])), first)
     result = rotated(call, heads, angles, positions, interleaved)
