@@ -196,12 +196,3 @@ def test_results_stay_and_a_second_time_changes_nothing(model: Model):
     text = str(model.module)
     run(model, "canonicalize")
     assert str(model.module) == text
-
-
-def test_parts_of_what_says_its_shape_are_read_from_it():
-    def case(b: GraphBuilder, x: SSAValue) -> SSAValue:
-        whole = b.op("Expand", x, b.constant([4, 2], "int64"), shape=(4, 2))
-        bounds = (b.constant(n, "int64") for n in ([1], [3], [0]))
-        return b.op("Slice", whole, *bounds, shape=(2, 2))
-
-    assert sorted(after(case, (1, 2), "int64")) == ["Expand", "Slice"]

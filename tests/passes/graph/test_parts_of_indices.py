@@ -30,3 +30,12 @@ def test_parts_of_indices_are_computed_where_they_are_read():
     assert sorted(parts_of_indices(whole=True, dtype="int64")) == kept
     kept = ["Add", "Mul", "Slice", "Slice"]
     assert sorted(parts_of_indices(whole=False, dtype="float32")) == kept
+
+
+def test_parts_of_what_says_its_shape_are_read_from_it():
+    def case(b: GraphBuilder, x: SSAValue) -> SSAValue:
+        whole = b.op("Expand", x, b.constant([4, 2], "int64"), shape=(4, 2))
+        bounds = (b.constant(n, "int64") for n in ([1], [3], [0]))
+        return b.op("Slice", whole, *bounds, shape=(2, 2))
+
+    assert sorted(after(case, (1, 2), "int64")) == ["Expand", "Slice"]
