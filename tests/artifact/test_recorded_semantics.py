@@ -12,6 +12,7 @@ import compiler
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.errors import ArtifactError
+from compiler.program.model import DynamicModule
 from compiler.tools.report import report
 from tests.backends.objects import chain, kernels, values
 from tests.forgery import edit_json, redo_hashes
@@ -54,6 +55,7 @@ def test_a_session_records_what_it_chooses(tmp_path: Path):
 
 def test_segments_of_a_program_have_the_choice_of_their_program(tmp_path: Path):
     model = compiler.compile(DYNAMIC, semantics="onnxruntime")
+    assert isinstance(model, DynamicModule)
     model.prepare({"n": 4096})
     model.save(tmp_path / "saved")
     manifests = [*tmp_path.glob("saved/segments/*/manifest.json")]

@@ -16,6 +16,7 @@ from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.semantics import Semantics
 from compiler.graph.fusion.recurrences import Recurrence
+from compiler.graph.fusion.whole import Whole
 from tests.frontend.checks import assert_close, counts, random_inputs, run
 from tests.frontend.test_recurrent import BATCH, GATES, HIDDEN, STEPS, model_of
 from tests.kernels.gpu.emulator import COMPILER
@@ -123,9 +124,9 @@ def test_what_no_kernel_computes_is_unrolled():
 
 
 def test_only_recurrences_with_a_kernel_are_kept():
-    asked: list[Recurrence] = []
+    asked: list[Whole] = []
 
-    def has_kernel(sizes: Recurrence) -> bool:
+    def has_kernel(sizes: Whole) -> bool:
         asked.append(sizes)
         return False
 

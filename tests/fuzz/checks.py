@@ -22,6 +22,7 @@ from compiler import (
     ShapeError,
     UnsupportedOperatorError,
 )
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.checking import checked_artifacts
 from compiler.artifact.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
 from compiler.frontend.importing import Imported, import_model
@@ -344,8 +345,9 @@ def _content(place: Path) -> list[object]:
     for checked in checked_artifacts(place, trust_all):
         saved = checked.artifact
         weights = {n: (a.dtype, a.shape, a.tobytes()) for n, a in saved.weights.items()}
-        content += [saved.target, saved.requirements, saved.schedule, saved.kernels, weights]
-        content += [repr(saved.choice), repr(saved.tuning), saved.library]
+        content += [saved.target, saved.requirements, saved.schedule, weights]
+        if isinstance(saved, Artifact):
+            content += [saved.kernels, repr(saved.choice), repr(saved.tuning), saved.library]
     if format_in(place) is PROGRAM_MANIFEST:
         manifest = PROGRAM_MANIFEST.read(place, trust_all)
         content += [{k: v for k, v in manifest.items() if k not in ("files", "sha256")}]
