@@ -307,7 +307,7 @@ def _kernel(contents: Mapping[str, bytes], value: object, path: str) -> KernelSp
     operands = partial(read.checked_items, item=operand)
     grid = partial(read.checked_tuple, item=extent, size=3)
     launch = partial(read.checked_record, Launch, grid=grid)
-    return read.checked_record(
+    kernel = read.checked_record(
         KernelSpec,
         value,
         path,
@@ -319,3 +319,9 @@ def _kernel(contents: Mapping[str, bytes], value: object, path: str) -> KernelSp
         writes=operands,
         symbols=partial(read.checked_items, item=read.checked_symbol),
     )
+    for own in kernel.launches:
+        # A name ends by a zero in an object's table of strings; a GPU's code may be compressed.
+        name = own.symbol.encode() + b"\0"
+        if kernel.language == "object" and name not in kernel.code:
+            raise ArtifactError(f"{path}: its code has no function {own.symbol!r}")
+    return kernel

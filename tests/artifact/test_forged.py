@@ -1,5 +1,6 @@
 """Artifacts edited by hand, hashes redone: neither `load` nor `flowloom check` accepts them."""
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import compiler
+from compiler.artifact.artifact import read_kernels
 from compiler.artifact.weights import read_weights, write_weights
 from compiler.errors import ArtifactError
 from compiler.tools.cli import main
@@ -93,6 +95,17 @@ TABLES: dict[str, Callable[[Any], None]] = {
 def test_an_edited_table_of_kernels_is_refused(saved: Path, name: str):
     edit_json(saved / "kernels" / "kernels.json", TABLES[name])
     assert "holds no valid schedule and kernels" in refused(saved) or name == "order of kernels"
+
+
+def test_a_symbol_that_the_code_has_not_is_refused_before_it_is_linked(saved: Path):
+    listed = {path.relative_to(saved).as_posix(): path.read_bytes() for path in saved.rglob("*.*")}
+    table = json.loads(listed["kernels/kernels.json"])
+    assert read_kernels(listed)
+    if table[0]["language"] != "object":
+        pytest.skip("names are compressed with the code")
+    table[0]["launches"][0]["symbol"] += "x"
+    with pytest.raises(ArtifactError, match="its code has no function"):
+        read_kernels({**listed, "kernels/kernels.json": json.dumps(table).encode()})
 
 
 def test_13_smaller_workspaces_in_both_files_are_refused(saved: Path):
