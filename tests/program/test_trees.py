@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import compiler
 from compiler.errors import InputDataError, ModelError
 from compiler.frontend.rules.classical import ML_DOMAIN
+from compiler.program.classical.ensembles import Ensemble, TreeNodes
 from compiler.program.classical.trees import TreeRegressor
 from tests.program.checks import reference
 
@@ -190,6 +191,25 @@ def test_a_branch_that_leads_back_to_itself_is_refused():
     attributes["nodes_truenodeids"][at] = grown.nodes[at].nodeids
     with pytest.raises(ModelError, match="a tree leads back to a node above"):
         compiler.compile(model_of("TreeEnsembleRegressor", np.float32, 3, **attributes))
+
+
+def ladder(nodes: int, last: int) -> Ensemble:
+    """A tree in which each node leads to the next two, the last inner one to a node and a leaf."""
+    numbers = np.arange(nodes)
+    met, unmet = np.minimum(numbers + 1, nodes - 1), np.minimum(numbers + 2, nodes - 1)
+    met[-2] = last
+    none = np.zeros(nodes, np.int64)
+    columns = (none, none.astype(np.float64), none, none.astype(bool), met, unmet)
+    return Ensemble(
+        TreeNodes(*columns), none[:1], np.zeros(nodes + 1, np.int64), none[:0], none[:0], 1
+    )
+
+
+def test_nodes_that_many_ways_lead_to_are_looked_at_once():
+    # 2^10000 walks, and as many nodes in a level as levels before it
+    assert ladder(20_000, 19_999).classes == 1
+    with pytest.raises(ValueError, match="a tree leads back to a node above"):
+        ladder(20_000, 7)
 
 
 def test_rows_without_a_column_that_trees_read_are_refused():

@@ -66,19 +66,38 @@ class Ensemble:
             raise ValueError("a tree names a node that is not there")
         if self.ids.size and not 0 <= self.ids.min() <= self.ids.max() < self.classes:
             raise ValueError(f"a leaf votes for one beyond its {self.classes} classes or targets")
-        if (self.nodes.features[self.nodes.inner] < 0).any():
+        inner = self.nodes.inner
+        if (self.nodes.features[inner] < 0).any():
             raise ValueError("a feature is negative")
-        if np.isnan(self.nodes.thresholds[self.nodes.inner]).any():
+        if np.isnan(self.nodes.thresholds[inner]).any():
             raise ValueError("a threshold is not a number")
-        level = self.roots
-        nodes = self.nodes
-        for _ in range(len(nodes.met)):
-            level = level[nodes.inner[level]]
-            if not level.size:
-                return
-            level = np.unique(np.concatenate([nodes.met[level], nodes.unmet[level]]))
-        if nodes.inner[level].any():
+        if self._leads_back(inner):
             raise ValueError("a tree leads back to a node above")
+
+    def _leads_back(self, inner: Array) -> bool:
+        """Whether a walk from a root can meet a node twice; trees may share nodes.
+
+        Each node is looked at twice, so that a list of a hundred thousand nodes takes a second.
+        """
+        reached = np.zeros(len(inner), bool)
+        level = np.unique(self.roots)
+        while level.size:
+            reached[level] = True
+            below = self._below(level[inner[level]])
+            level = np.unique(below[~reached[below]])
+        waiting = np.bincount(self._below(np.flatnonzero(reached & inner)), minlength=len(inner))
+        ready = np.flatnonzero(reached & (waiting == 0))
+        passed = 0
+        while ready.size:
+            passed += ready.size
+            below = self._below(ready[inner[ready]])
+            np.subtract.at(waiting, below, 1)
+            below = np.unique(below)
+            ready = below[waiting[below] == 0]
+        return passed < reached.sum()
+
+    def _below(self, nodes: Array) -> Array:
+        return np.concatenate([self.nodes.met[nodes], self.nodes.unmet[nodes]])
 
 
 def ensemble_of(attributes: Attributes, votes: str, classes: int) -> Ensemble:
