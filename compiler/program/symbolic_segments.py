@@ -40,7 +40,7 @@ class SymbolicSegments:
         """
         key = request.key_of_any_sizes
         if key not in self.compiled:
-            self.compiled[key] = []
+            loaded: list[SymbolicSegment] = []
             folders = (_folder(key, number) for number in count())
             for own in map(saved.get, folders):
                 if own is None:
@@ -48,7 +48,8 @@ class SymbolicSegments:
                 vouch = with_sha256(own.manifest)
                 segment = load_segment(own.directory, place, vouch, options)
                 request.check_saved(own.directory, segment.inputs, segment.results)
-                self.compiled[key].append(segment)
+                loaded.append(segment)
+            self.compiled[key] = loaded  # only all of them: a damaged one is an error of each run
         return self.compiled[key]
 
     @property

@@ -120,8 +120,9 @@ def test_another_segment_under_a_true_seal_is_named(tmp_path: Path):
     (tmp_path / "one").rename(other)
     reseal(tmp_path / "p")
     module = compiler.load(tmp_path / "p")
-    with pytest.raises(ArtifactError, match=f"{one.parent}.* is not the segment"):
-        module.run({"x": inputs()})
+    for _ in range(3):  # nor is either of the two compiled again after its error
+        with pytest.raises(ArtifactError, match=f"{one.parent}.* is not the segment"):
+            module.run({"x": inputs()})
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "manifest.json", "kernels.json"])
