@@ -12,10 +12,12 @@ from compiler.artifact.manifest import (
     Vouch,
     format_in,
     program_segments,
+    trust_all,
     with_sha256,
 )
 from compiler.artifact.program_options import read_program_manifest
 from compiler.artifact.symbolic import SymbolicArtifact
+from compiler.artifact.weights import Placing, in_one_block
 from compiler.backends.base import Array
 
 
@@ -43,13 +45,21 @@ def checked_artifacts(directory: Path, vouch: Vouch) -> Iterator[CheckedArtifact
 
 
 def _checked(directory: Path, vouch: Vouch) -> CheckedArtifact:
-    manifest = ARTIFACT_MANIFEST.read(directory, vouch)
-    checked = (
-        symbolic.load(directory, _any_host, _where_they_are, vouch)[0]
-        if symbolic.SIZES_ENTRY in manifest
-        else artifact.load(directory, _any_host, _where_they_are, vouch)
-    )
-    return CheckedArtifact(directory, checked, len(manifest["files"]))
+    files = ARTIFACT_MANIFEST.read(directory, vouch)["files"]
+    return CheckedArtifact(directory, read_artifact(directory, _where_they_are, vouch), len(files))
+
+
+def read_artifact(
+    directory: Path, place: Placing = in_one_block, vouch: Vouch = trust_all
+) -> Artifact | SymbolicArtifact:
+    """The artifact of a directory, of numbers or for all sizes, whatever host it is for.
+
+    Raises ArtifactError.
+    """
+    is_artifact = format_in(directory) is ARTIFACT_MANIFEST
+    if is_artifact and symbolic.SIZES_ENTRY in ARTIFACT_MANIFEST.read(directory, vouch):
+        return symbolic.load(directory, _any_host, place, vouch)[0]
+    return artifact.load(directory, _any_host, place, vouch)
 
 
 def _any_host(target: str, requirements: Any) -> None:
