@@ -57,7 +57,7 @@ def _loop(lanes: int) -> str:
     merged = [
         f"  %p{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %loop ]" for i in chains
     ]
-    fused = f"{vector} @llvm.fma.v{lanes}f32"
+    fused = f"{vector} @llvm.fmuladd.v{lanes}f32"
     steps = [
         f"  %n{i} = call {fused}({vector} %p{i}, {vector} %p{i}, {vector} %p{i})" for i in chains
     ]
