@@ -131,6 +131,12 @@ def gelu(call: Call) -> list[Array]:
     return [0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))]
 
 
+def hard_swish(call: Call) -> list[Array]:
+    """The text's formula, in the type of x."""
+    x: Array = call.inputs[0]
+    return [x * np.clip(x / 6 + 0.5, 0, 1)]
+
+
 def wider_than_float32(call: Call) -> bool:
     """Whether float32 does not hold some element."""
     x: Array = call.inputs[0]

@@ -236,6 +236,12 @@ EXAMPLES = (
         attributes={"approximate": "tanh"},
     ),
     DifferenceExample(
+        "the elements are float64",
+        "HardSwish",
+        {"x": _floats(0.7, dtype="float64")},
+        opset=18,
+    ),
+    DifferenceExample(
         f"a reduction of integers is so large that {_LARGE}",
         "ReduceSum",
         {"x": _integers(2**30, 2**30, 5)},
