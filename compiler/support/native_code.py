@@ -66,14 +66,24 @@ def regenerate(source: Path, clang: str = "clang-19") -> None:
     os.replace(temporary, code)
 
 
-def target_machine() -> Any:
-    """LLVM's description of this host, for code that is linked in process."""
+@cache
+def host_cpu_for_linking() -> str:
+    """LLVM's name of this host's CPU, once LLVM can compile for it and sees the C libraries."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for library in LIBRARIES:
         llvm.load_library_permanently(library)
+    return llvm.get_host_cpu_name()
+
+
+def target_machine() -> Any:
+    """LLVM's description of this host, for code that is linked in process.
+
+    Each engine takes one as its own.
+    """
+    cpu = host_cpu_for_linking()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=cpu, opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule.kernels import KernelSpec
-from compiler.support.native_code import LinkedCode, llvm, object_code, target_machine
+from compiler.support.native_code import LinkedCode, host_cpu_for_linking, llvm, object_code
 from compiler.target.cpus import host_instruction_set
 from compiler.verify.seals import unsealed_code
 
@@ -94,7 +94,7 @@ class CpuProgram:
     def __init__(self, kernels: Iterable[KernelSpec]):
         # The kernels of several sizes of one symbolic kernel are the same code.
         objects = tuple({_functions(kernel): kernel for kernel in kernels}.values())
-        target_machine()
+        host_cpu_for_linking()  # before the check, which looks symbols up in the C libraries
         _check(objects)
         symbols = [launch.symbol for kernel in objects for launch in kernel.launches]
         entries = [f"executor_{name}" for name in ENTRIES]
