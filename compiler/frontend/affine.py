@@ -84,7 +84,8 @@ def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
         return None
     if operator.op_type == "Div" and not numbers.all():
         return None
-    one, zero = np.ones_like(numbers), np.zeros_like(numbers)
+    one = np.ones_like(numbers)
+    zero = np.zeros_like(numbers)
     match operator.op_type:
         case "Mul":
             return left, numbers, zero
@@ -116,7 +117,8 @@ def _scaled(array: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 def _folded(affine: Affine, source: Operator) -> bool:
     """Replace the source's weight and bias, unless they overflow; a Gemm loses its beta."""
-    weight, bias = source.operand(1), (*source.inputs, None)[2]
+    weight = source.operand(1)
+    bias = (*source.inputs, None)[2]
     old = np.zeros(()) if bias is None else np.asarray(bias.array, np.float64)
     if source.op_type == "Gemm":
         old = old * source["beta"]
@@ -146,7 +148,8 @@ def _folded(affine: Affine, source: Operator) -> bool:
 def _collapsed(affine: Affine) -> list[Operator]:
     """The steps as one Mul and one Add, if that is fewer operators."""
     first, last = affine.steps[0], affine.steps[-1]
-    value, result = affine.base, last.output
+    value = affine.base
+    result = last.output
     parts = [
         (op_type, numbers)
         for op_type, numbers, neutral in (("Mul", affine.scale, 1), ("Add", affine.shift, 0))

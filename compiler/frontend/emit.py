@@ -56,7 +56,8 @@ class _Store:
         for key in same:
             if np.array_equal(_as_bytes(array), _as_bytes(self.weights[key])):
                 return key
-        key, count = name, 1
+        key = name
+        count = 1
         while key in self.weights:
             count += 1
             key = f"{name}.{count}"

@@ -55,7 +55,8 @@ def scatter_order_nodes(
     every = nodes.store("count", np.array([count]))
     nodes.made.append(helper.make_node("TopK", [named, every], results, largest=0))
     nodes.named("Cast", results[1:], order, to=TensorProto.INT32)
-    empty, ones = np.zeros(slots + 1, np.int64), np.ones(count, np.int64)
+    empty = np.zeros(slots + 1, np.int64)
+    ones = np.ones(count, np.int64)
     counts = nodes.add("ScatterElements", empty, nodes.add("Add", named, 1), ones, reduction="add")
     nodes.named("Cast", [nodes.add("CumSum", counts, 0)], starts, to=TensorProto.INT32)
     return nodes.made
@@ -90,7 +91,8 @@ class _Names:
 
     def fresh(self, stem: str) -> str:
         """A name that no value has."""
-        name, count = stem, 1
+        name = stem
+        count = 1
         while name in self._taken:
             count += 1
             name = f"{stem}_{count}"
@@ -115,7 +117,8 @@ def _node(
         for v in operands
     ]
     outputs = [names[v] for v in op.outputs]
-    domain, op_type = OPERATORS[op.type_name].domain, op.type_name.rpartition("::")[2]
+    domain = OPERATORS[op.type_name].domain
+    op_type = op.type_name.rpartition("::")[2]
     node = helper.make_node(op_type, inputs, outputs, name=op.node_name, domain=domain)
     for key, value in sorted(attributes.items()):
         if isinstance(value, np.ndarray):
@@ -224,13 +227,15 @@ class _Exporter:
 
     def _segment_reduce(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
         """The nodes of a SegmentReduce."""
-        inputs, output = [self.names[value] for value in op.inputs], self.names[op.outputs[0]]
+        inputs = [self.names[value] for value in op.inputs]
+        output = self.names[op.outputs[0]]
         slots, count = (shape_of(value.type)[0] for value in op.inputs[1:4:2])
         nodes = Nodes(self.names.fresh, self._constant)
         # A ScatterND of the updates in order, to the slots that the starts stand for.
         updates, data, starts, order = inputs
         ends = nodes.add("Slice", nodes.add("Cast", starts, to=TensorProto.INT64), [1], [slots + 1])
-        empty, ones = np.zeros(count + 1, np.int64), np.ones(slots, np.int64)
+        empty = np.zeros(count + 1, np.int64)
+        ones = np.ones(slots, np.int64)
         marks = nodes.add("ScatterElements", empty, ends, ones, reduction="add")
         slot = nodes.add("Slice", nodes.add("CumSum", marks, 0), [0], [count])
         sorted_updates = nodes.add("Gather", updates, order, axis=0)
@@ -240,7 +245,8 @@ class _Exporter:
 
     def _partial_ranges(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
         """The nodes of a PartialRanges."""
-        tensor, outputs = self.names[op.inputs[0]], [self.names[value] for value in op.outputs]
+        tensor = self.names[op.inputs[0]]
+        outputs = [self.names[value] for value in op.outputs]
         nodes, (count,) = Nodes(self.names.fresh, self._constant), shape_of(op.outputs[0].type)
         return partial_range_nodes(nodes, tensor, outputs, count)
 
@@ -248,7 +254,8 @@ class _Exporter:
         """The node of a Positions."""
         nodes = Nodes(self.names.fresh, self._constant)
         dtype = numpy_dtype(dtype_of(op.outputs[0].type))
-        start, output = self.names[op.inputs[0]], self.names[op.outputs[0]]
+        start = self.names[op.inputs[0]]
+        output = self.names[op.outputs[0]]
         return position_nodes(nodes, start, output, dtype, attributes_of(op))
 
     def _constant(self, stem: str, array: np.ndarray) -> str:
@@ -260,7 +267,8 @@ class _Exporter:
         inputs, outputs = (
             [self.names[value] for value in values] for values in (op.inputs, op.outputs)
         )
-        shape, attributes = shape_of(op.inputs[1].type), attributes_of(op)
+        shape = shape_of(op.inputs[1].type)
+        attributes = attributes_of(op)
         dtype = numpy_dtype(dtype_of(op.inputs[0].type))
         return recurrence_nodes(inputs, outputs, attributes, shape, dtype, self._constant)
 
@@ -285,9 +293,11 @@ class _Exporter:
 
     def _loop(self, op: dataflow.ControlOp) -> list[onnx.NodeProto]:
         """A Loop; rows are gathered in its body, and stacks turned around after it."""
-        form, read = op.form, [self.names[value] for value in op.inputs]
+        form = op.form
+        read = [self.names[value] for value in op.inputs]
         if form.length is None:
-            head, read = read[:2], read[2:]
+            head = read[:2]
+            read = read[2:]
         else:
             trips = self._store(self.names.fresh("trips"), np.array(form.length, np.int64))
             head = [trips, self._store(self.names.fresh("always"), np.array(True))]
@@ -329,7 +339,8 @@ class _Exporter:
         self, op: dataflow.ControlOp, inputs: Sequence[str], body: onnx.GraphProto
     ) -> list[onnx.NodeProto]:
         """The Loop itself, and the nodes that turn around the stacks written from the last row."""
-        form, length = op.form, op.form.length or 0
+        form = op.form
+        length = op.form.length or 0
         backwards = [False] * form.carried + list(form.stacks)
         made = [
             self.names.fresh("stack") if back else self.names[value]

@@ -25,9 +25,11 @@ def recurrence_nodes(
     `store` adds a constant under a name like the given one, and says which.
     """
     directions, rows, hidden = weight
-    cell, own = attributes["cell"], [*inputs, *[""] * (6 - len(inputs))]
+    cell = attributes["cell"]
+    own = [*inputs, *[""] * (6 - len(inputs))]
     identity = np.eye(directions * rows, dtype=dtype).reshape(directions, rows, -1)
-    nodes, bias = list[onnx.NodeProto](), ""
+    nodes = list[onnx.NodeProto]()
+    bias = ""
     if own[2]:
         zeros = store("zeros", np.zeros((directions, 5 * hidden), dtype))
         bias = f"{outputs[0] or outputs[1]}_bias"

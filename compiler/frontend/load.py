@@ -209,7 +209,8 @@ def _functions_of_other_opsets(light: onnx.ModelProto) -> list[onnx.ModelProto]:
     ONNX's checker wants the schemas of both versions to be one, which inlining needs and runtimes
     do not.
     """
-    opsets, others = opsets_of(light.opset_import), list[onnx.ModelProto]()
+    opsets = opsets_of(light.opset_import)
+    others = list[onnx.ModelProto]()
     graph = helper.make_graph([], "functions", [], [])
     for function in light.functions:
         imports = opsets_of(function.opset_import)
@@ -253,7 +254,8 @@ def without_defaults(
     if not names:
         return model
     proto = read_model(model)
-    known, wanted = [info.name for info in overridable(proto)], {*names}
+    known = [info.name for info in overridable(proto)]
+    wanted = {*names}
     if unknown := sorted(wanted - {*known}):
         raise ModelError(
             f"the model has no initializer {unknown[0]!r} that is an input too; such are"

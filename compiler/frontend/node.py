@@ -90,7 +90,8 @@ class ModelNode:
         decided = {index: name for index, name in decides if name in self.attributes}
         if not decided:
             return self
-        inputs, attributes = list(self.inputs), dict(self.attributes)
+        inputs = list(self.inputs)
+        attributes = dict(self.attributes)
         for index, name in decided.items():
             inputs += [None] * (index + 1 - len(inputs))
             numbers = np.array(attributes.pop(name), np.int64)

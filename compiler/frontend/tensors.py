@@ -32,7 +32,8 @@ _DATA_FIELDS = (
 
 def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray:
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
-    dtype, nbytes = _checked_dtype(tensor), _stored_bytes(tensor)
+    dtype = _checked_dtype(tensor)
+    nbytes = _stored_bytes(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         data = _external_bytes(tensor, folder, dtype)
         if dtype.name not in _PACKED_BITS:

@@ -39,9 +39,13 @@ UNBOUNDED = 2**63 - 1
 @contextmanager
 def attempt(walker: "Specialiser") -> Generator[None]:
     """Undo the additions of an attempt that raises Unsupported."""
-    builder, graph = walker.builder, walker.builder.graph
-    operators, problems, node = len(graph.operators), len(walker.problems), builder.node
-    reported, watched = set(walker.reported), dict(walker.watch.outputs)
+    builder = walker.builder
+    graph = walker.builder.graph
+    operators = len(graph.operators)
+    problems = len(walker.problems)
+    node = builder.node
+    reported = set(walker.reported)
+    watched = dict(walker.watch.outputs)
     try:
         yield
     except Unsupported:
@@ -82,7 +86,9 @@ def _traced(
 ) -> TracedBody:
     """The graph of a body, whose inputs are those given that are not constants."""
     body: onnx.GraphProto = node.attributes[attribute]
-    outer, problems, watched = walker.builder.graph, len(walker.problems), len(walker.watch.outputs)
+    outer = walker.builder.graph
+    problems = len(walker.problems)
+    watched = len(walker.watch.outputs)
     graph = Graph([value for value in given if value.array is None])
     walker.builder.graph = graph
     try:
@@ -187,10 +193,12 @@ def loop_region(
 ) -> Sequence[Value]:
     """A Loop of any number of iterations, whose carried values keep their shapes."""
     with attempt(walker):
-        number, formals = Value(f"{node.name}/iteration", "int64"), _carried(node, carried)
+        number = Value(f"{node.name}/iteration", "int64")
+        formals = _carried(node, carried)
         true = constant("true", np.array(True))
         body = _traced(walker, node, "body", [number, true, *formals])
-        going, results = body.results[0], body.results[1:]
+        going = body.results[0]
+        results = body.results[1:]
         for before, after in zip(formals, results, strict=False):
             _check_same(before, after, "it carries")
         wanted = node.used[len(carried) :]

@@ -118,15 +118,18 @@ class _Growth:
 
         An endless loop raises ModelError.
         """
-        graph, expansion = self.walker.builder.graph, self.walker.expansion
+        graph = self.walker.builder.graph
+        expansion = self.walker.expansion
         own = graph.operators[self._read :]
-        count, visited = operator_count(own), expansion.visited - self._visited
+        count = operator_count(own)
+        visited = expansion.visited - self._visited
         self._read, self._visited = len(graph.operators), expansion.visited
         self.operators += count
         rest = self.trips - step - 1 if self.certain else 0
         if self.certain and self.trips == sys.maxsize:
             expansion.expect(rest, f"{self.trips} iterations")
-        operators, nodes = self.operators + rest * count, expansion.visited + rest * visited
+        operators = self.operators + rest * count
+        nodes = expansion.visited + rest * visited
         if operators > self.most or nodes > expansion.most:
             what = f"{operators:,} operators" if operators > self.most else f"{nodes:,} nodes"
             more = "" if self.certain else " or more"
@@ -197,11 +200,13 @@ def _unrolled_loop(
     limit, condition = node.inputs[:2]
     carried = _given(node.inputs[2:])
     stacked: list[list[Value]] = []
-    trips, step = _trip_count(limit), 0
+    trips = _trip_count(limit)
+    step = 0
     growth = _Growth(walker, trips, _keeps_going(body), _most(walker, repeats))
     while step < trips and _holds(condition):
         walker.expansion.count(f"iteration {step}")
-        number, test = constant("", np.array(step, np.int64)), condition or _true()
+        number = constant("", np.array(step, np.int64))
+        test = condition or _true()
         scope = node.scope.inner(f"{node.name}/{step}/")
         passed = [number, test, *carried]
         check_passed(body, passed, 2 if walker.shapes_bind and not step else 0)
@@ -243,7 +248,8 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """A Scan (opset 9 and newer) over its static sequence, unrolled if it is not long."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8 scans a batch", "export the model with opset 9 or newer")
-    attributes, count = node.attributes, node.attributes["num_scan_inputs"]
+    attributes = node.attributes
+    count = node.attributes["num_scan_inputs"]
     states, sequences = _given(node.inputs[:-count]), _given(node.inputs[-count:])
     outputs = len(attributes["body"].output) - len(states)
     named: list[int] = attributes.get("scan_input_axes", [0] * count)
@@ -274,8 +280,10 @@ def _unrolled_scan(
     repeats: bool = False,
 ) -> Sequence[Value]:
     """A Scan of known length; `repeats` if it need not be unrolled."""
-    body, builder = node.attributes["body"], walker.builder
-    axes, backwards = rows_of.input_axes, rows_of.input_backwards
+    body = node.attributes["body"]
+    builder = walker.builder
+    axes = rows_of.input_axes
+    backwards = rows_of.input_backwards
     length = sequences[0].shape[axes[0]]
     growth = _Growth(walker, length, True, _most(walker, repeats))
     rows: list[list[Value]] = []
@@ -307,7 +315,8 @@ def _unrolled_scan(
 
 def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """A SequenceMap: its body for each tensor of the first sequence, and of others with it."""
-    body, inputs = node.attributes["body"], _given(node.inputs)
+    body = node.attributes["body"]
+    inputs = _given(node.inputs)
     if inputs[0].items is None:
         raise Mismatch("its first input is a tensor, it must be a sequence")
     length = len(inputs[0].items)

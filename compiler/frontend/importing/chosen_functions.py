@@ -52,7 +52,8 @@ def _without_shadowing(model: onnx.ModelProto, semantics: Semantics) -> onnx.Mod
 
 def _with_chosen_opsets(model: onnx.ModelProto, semantics: Semantics) -> onnx.ModelProto:
     """The model with its own opsets in its functions, as onnxruntime takes them."""
-    way, opsets = semantics.way(FUNCTION_OPSET), opsets_of(model.opset_import)
+    way = semantics.way(FUNCTION_OPSET)
+    opsets = opsets_of(model.opset_import)
     if way == "onnx" or not model.functions:
         return model
     others = {

@@ -141,7 +141,9 @@ def _sources(
     value: Value, makers: Mapping[Value, Operator], names: Mapping[Value, str]
 ) -> _Sources | None:
     """The small tensors that determine a small tensor's content; None if there are none."""
-    found, pending, seen = _Sources(), [value], set[Value]()
+    found = _Sources()
+    pending = [value]
+    seen = set[Value]()
     while pending:
         current = pending.pop()
         if current in seen or current.array is not None:

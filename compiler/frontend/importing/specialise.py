@@ -266,7 +266,8 @@ class Specialiser:
         output = next((o for o in proto.output if o), "")
         name = scope.prefix + (proto.name or f"{proto.op_type}_{output}")
         if not proto.name:
-            base, count = name, 1
+            base = name
+            count = 1
             while name in self._names:
                 count += 1
                 name = f"{base}_{count}"
@@ -368,7 +369,8 @@ class Specialiser:
         return not compiled and is_known_operator(op_type) and is_known(node.inputs)
 
     def _evaluated(self, node: BodyNode) -> Sequence[Value]:
-        names, op_type = list(node.proto.output), node.op_type
+        names = list(node.proto.output)
+        op_type = node.op_type
         if op_type in CREATED:
             return CREATED[op_type](self._standard_call(node))
         if op_type != "Constant":
@@ -457,7 +459,8 @@ def _bodies_apart(node: BodyNode) -> tuple[Attributes, dict[str, Value | None]]:
     A schema's function has the nodes of these bodies among its own, whose names are its alone: onnx
     renames them, but not where bodies in bodies read them.
     """
-    attributes, captured = dict(node.attributes), dict[str, Value | None]()
+    attributes = dict(node.attributes)
+    captured = dict[str, Value | None]()
     for name, body in node.attributes.items():
         if isinstance(body, onnx.GraphProto):
             if inner := control_flow_in(body):
@@ -483,7 +486,8 @@ def required(value: Value | None) -> Value:
 
 def is_compiled(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     """Whether there are rules or kernels for an operator, at least on some inputs."""
-    op_type, domain = node.op_type, domain_of(node)
+    op_type = node.op_type
+    domain = domain_of(node)
     if (domain, op_type) in CONTRIB or operator_name(domain, op_type) in REGISTERED:
         return True
     schema: Any = schema_of(op_type, opsets.get(domain, 0), domain)

@@ -132,7 +132,8 @@ def evaluate_compress(node: Use) -> Array:
 def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
     """The result of Compress; a condition of any rank counts as flat, as onnxruntime reads it."""
     if axis is None:
-        x, axis = x.reshape(-1), 0
+        x = x.reshape(-1)
+        axis = 0
     return np.compress(condition.reshape(-1)[: x.shape[axis_in(axis, x.ndim)]], x, axis)
 
 
@@ -148,8 +149,10 @@ def evaluate_unique(node: Use) -> list[Array]:
 
     As in numpy, to which the ONNX text points, NaN is one element, and equals none in a slice.
     """
-    axis, x = node["axis"], node.array(0)
-    numbers, texts = double(x), None
+    axis = node["axis"]
+    x = node.array(0)
+    numbers = double(x)
+    texts = None
     if x.dtype.kind in "OUS":  # numpy has no slices of objects in order
         texts, numbers = np.unique(x.reshape(-1), return_inverse=True)
         numbers = numbers.reshape(x.shape)
@@ -168,7 +171,8 @@ def evaluate_unique(node: Use) -> list[Array]:
 
 def _suppression_work(node: Use, results: Sequence[Shape]) -> int:
     """Each box of a class is compared with those that are kept, at most its limit."""
-    boxes, classes = node.shape(1)[-1], prod(node.shape(1)[:-1])
+    boxes = node.shape(1)[-1]
+    classes = prod(node.shape(1)[:-1])
     limit = int(node.array(2).reshape(-1)[0]) if node.has(2) and node.array(2).size else 0
     return 16 * classes * boxes * max(0, min(limit, boxes))
 
@@ -276,8 +280,10 @@ def evaluate_max_region_pool(node: Use) -> Array:
     A region is [image, left, top, right, bottom], rounded to pixels, of which both ends belong to
     it; neighbouring bins share the pixels on their border.
     """
-    x, regions = node.array(0), node.array(1).astype(np.float32)
-    bins, scale = node["pooled_shape"], np.float32(node["spatial_scale"])
+    x = node.array(0)
+    regions = node.array(1).astype(np.float32)
+    bins = node["pooled_shape"]
+    scale = np.float32(node["spatial_scale"])
     if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
         raise ValueError(
             f"regions {regions.shape} of images {x.shape}, not [regions, 5] and 4 axes"

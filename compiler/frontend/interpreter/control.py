@@ -16,11 +16,16 @@ def run_control(
     """The results of an If or a Loop for its operands."""
     if form.kind == "if":
         return list(bodies[0 if reads[0].all() else 1](reads[1:]))
-    going, length = True, form.length
+    going = True
+    length = form.length
     if length is None:
-        length, going, reads = int(reads[0].reshape(())), bool(reads[1].all()), reads[2:]
-    carried, rest = list(reads[: form.carried]), reads[form.carried :]
-    scanned, captured = rest[: len(form.scans)], rest[len(form.scans) :]
+        length = int(reads[0].reshape(()))
+        going = bool(reads[1].all())
+        reads = reads[2:]
+    carried = list(reads[: form.carried])
+    rest = reads[form.carried :]
+    scanned = rest[: len(form.scans)]
+    captured = rest[len(form.scans) :]
     sequences = [s[::-1] if back else s for s, back in zip(scanned, form.scans, strict=True)]
     rows: list[list[Array]] = [[] for _ in form.stacks]
     step = 0

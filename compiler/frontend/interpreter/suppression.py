@@ -7,7 +7,8 @@ import numpy as np
 
 SUPPRESSION = Path(__file__).with_name("suppression.ll")
 
-_POINTER, _INTEGER = ctypes.c_void_p, ctypes.c_int64
+_POINTER = ctypes.c_void_p
+_INTEGER = ctypes.c_int64
 _SIGNATURE = (
     *(_POINTER, _POINTER, _INTEGER, _INTEGER, _INTEGER, ctypes.c_float),
     *(_POINTER, _POINTER, _POINTER, _POINTER, _POINTER),
@@ -56,7 +57,8 @@ def _scalar(array: np.ndarray | None, default: float) -> float:
 def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:
     """Boxes as rows of smaller and larger coordinates: contiguous float32[boxes, 4]."""
     if centred:
-        middle, half = boxes[:, :2], boxes[:, 2:] / np.float32(2)
+        middle = boxes[:, :2]
+        half = boxes[:, 2:] / np.float32(2)
         return np.concatenate([middle - half, middle + half], 1)
     first, second = boxes[:, :2], boxes[:, 2:]
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)

@@ -73,7 +73,8 @@ def _factor(builder: Builder, maker: Operator, scale: Value) -> Value | None:
     if other.array is None:
         return None
     factor = builder.one("Div", other, scale)
-    result, code = builder.one("Mul", one, factor), maker.output.code
+    result = builder.one("Mul", one, factor)
+    code = maker.output.code
     if isinstance(code, Dequantised) and code.whole:
         result.code = replace(code, scale=factor)
     return result
@@ -137,7 +138,8 @@ class Contracting(Walk):
 
     def _contracted(self, operator: Operator, suits: Callable[[Call], bool]) -> Value | None:
         """The value instead of that of a contraction, or of a division of its sums."""
-        make, call = _CONTRACTIONS.get(operator.op_type), self._call(operator)
+        make = _CONTRACTIONS.get(operator.op_type)
+        call = self._call(operator)
         if operator.op_type == "Div" and is_divisor(operator.operand(1)):
             number = operator.operand(0)
             if not is_of_sums(number, self.makers, self.sums):
@@ -273,7 +275,9 @@ def _contract_gemm(call: Call) -> Value | None:
     left = _flipped(call, left) if call["transA"] else left
     right = _flipped(call, right) if call["transB"] else right
     result = _matmul(call, left, right)
-    alpha, beta, addend = call["alpha"], call["beta"], call.input(2)
+    alpha = call["alpha"]
+    beta = call["beta"]
+    addend = call.input(2)
     if alpha != 1:
         result = call.one("Mul", result, call.scalar(alpha))
     if addend is None:

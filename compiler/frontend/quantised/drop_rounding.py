@@ -62,7 +62,8 @@ def bounds_of_code(code: Dequantised) -> NumberRange | None:
     constant = code.scale.array is not None and (code.zero is None or code.zero.array is not None)
     if not constant or not code.whole or "int" not in code.integers.dtype:
         return None
-    limits, scale = ml_dtypes.iinfo(code.integers.dtype), float(code.scale.content)
+    limits = ml_dtypes.iinfo(code.integers.dtype)
+    scale = float(code.scale.content)
     zero = 0 if code.zero is None else int(code.zero.content)
     return ((limits.min - zero) * scale, (limits.max - zero) * scale) if scale > 0 else None
 
@@ -116,7 +117,8 @@ class Unrounding(Walk):
         """The numbers of integers, moved as those are."""
         if integers in self.multiplied:
             return None
-        origin, maker = integers.code, self.makers.get(integers)
+        origin = integers.code
+        maker = self.makers.get(integers)
         if isinstance(origin, Quantised):
             return self._scaled(integers, origin, code) or self._clipped(origin, code)
         if integers.array is not None:
@@ -192,7 +194,8 @@ class Unrounding(Walk):
 
     def _of_floats(self, contraction: Operator, scale: Value) -> Value | None:
         """The contraction of the floats that were quantised by their own range."""
-        origin, weights = contraction.operand(0).code, contraction.operand(1)
+        origin = contraction.operand(0).code
+        weights = contraction.operand(1)
         if contraction.operand(0) in self.multiplied:
             return None
         zero = [*contraction.inputs, None][2]
@@ -231,7 +234,8 @@ class Unrounding(Walk):
 
     def _ends(self, scale: Value) -> Iterator[Operator]:
         """The operators before those that compute a scale of extremes."""
-        pending, seen = [scale], {scale}
+        pending = [scale]
+        seen = {scale}
         while pending:
             maker = self.makers.get(pending.pop())
             if maker is None:

@@ -67,7 +67,8 @@ def _unpacked(builder: Builder, operator: Operator) -> Value:
 
 def _packed(builder: Builder, operator: Operator) -> Value | None:
     """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
-    data, code = operator.operand(0), operator.operand(1).code
+    data = operator.operand(0)
+    code = operator.operand(1).code
     assert isinstance(code, FourBits)
     scaled = operator["alpha"] not in (None, 1)
     if data.dtype != "float32" or data.rank < 2 or operator["transA"] or scaled:

@@ -33,7 +33,8 @@ def keep_floats(graph: Graph) -> None:
 
     Bytes that are contracted as bytes are read as bytes elsewhere, too, but by contractions.
     """
-    makers, stored = makers_of(graph), contracted_integers(graph)
+    makers = makers_of(graph)
+    stored = contracted_integers(graph)
     rounded: set[Value] = set()
     for operator in graph.operators:
         contracts = KINDS.get(operator.op_type) is Kind.CONTRACTION
@@ -173,7 +174,8 @@ def _matmul(builder: Builder, operator: Operator, exactly: bool) -> Value:
 
 def _largest_sum(operator: Operator) -> int:
     """A bound of the sums of a MatMulInteger: that of its weights where they are constant."""
-    weights, zero = operator.operand(1), [*operator.inputs, None, None][3]
+    weights = operator.operand(1)
+    zero = [*operator.inputs, None, None][3]
     if weights.array is None or (zero is not None and zero.array is None):
         return weights.shape[-2] * 255 * 255
     sizes = np.abs(weights.array.astype("int64") - (0 if zero is None else zero.array))

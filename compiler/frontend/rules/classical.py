@@ -26,7 +26,8 @@ def _classical(name: str):
 @_classical("ArrayFeatureExtractor")
 def rewrite_columns(call: Call) -> list[Value]:
     """Some columns of the last axis; a vector is a single row."""
-    x, columns = call.data, call.reshaped(call.operand(1), [-1])
+    x = call.data
+    columns = call.reshaped(call.operand(1), [-1])
     call.check_indices(1, 0, x.shape[-1] - 1)
     rows = x if x.rank > 1 else call.reshaped(x, [1, -1])
     return [call.one("Gather", rows, columns, axis=-1)]
@@ -35,7 +36,8 @@ def rewrite_columns(call: Call) -> list[Value]:
 @_classical("Imputer")
 def rewrite_imputer(call: Call) -> list[Value]:
     """Numbers of a column, or one for all, where the input has the number to replace."""
-    x, kind = call.data, "float" if "float" in call.data.dtype else "int64"
+    x = call.data
+    kind = "float" if "float" in call.data.dtype else "int64"
     imputed = np.array(call.attributes.get(f"imputed_value_{kind}s", ()), numpy_dtype(x.dtype))
     if imputed.size not in (1, x.shape[-1]):
         raise ShapeMismatch(f"it has {imputed.size} values for {x.shape[-1]} columns")

@@ -28,7 +28,8 @@ class WindowTaps:
 
     def along(self, axis: int) -> np.ndarray:
         """The positions on an axis that its taps read for its results: [taps, results]."""
-        windows, results = self.windows, np.arange(self.output[axis])
+        windows = self.windows
+        results = np.arange(self.output[axis])
         taps = np.arange(self.kernel[axis]).reshape(-1, 1)
         starts = results * windows.strides[axis] - windows.pads[axis]
         return taps * windows.dilations[axis] + starts
@@ -48,7 +49,8 @@ def rewrite_columns_to_image(call: Call) -> list[Value]:
     image, block = (tuple(int(n) for n in call.content(i)) for i in (1, 2))
     x = in_float32(call, call.data)
     batch, rows, columns = x.shape
-    channels, taps = rows // prod(block), prod(block)
+    channels = rows // prod(block)
+    taps = prod(block)
     windows = Windows.of(call, block)
     table = _places(call, WindowTaps(windows, windows.counts(image)), image)
     if 0 in (*x.shape, *table.shape):
@@ -68,7 +70,8 @@ def _places(call: Call, taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
     together from one of each axis and nothing is larger than itself. Raises NeedsHost if a few
     pixels sum so many that the table would be many times the columns.
     """
-    rank, end = len(image), prod(taps.kernel) * prod(taps.output)
+    rank = len(image)
+    end = prod(taps.kernel) * prod(taps.output)
     parts = [_elements_along(taps, axis, size) for axis, size in enumerate(image)]
     counts = [int(number.max(initial=-1)) + 1 for number, *_ in parts]
     if not call.builder.folds(8 * prod(counts) * prod(image), 8 * end):
@@ -105,8 +108,10 @@ def _elements_along(
 @rule("MaxUnpool")
 def rewrite_max_unpool(call: Call) -> list[Value]:
     """Elements scattered into zeros, which may be padded at their ends."""
-    x, index = call.data, call.operand(1)
-    windows, wanted = Windows.of(call, call.attributes["kernel_shape"]), call.known(2)
+    x = call.data
+    index = call.operand(1)
+    windows = Windows.of(call, call.attributes["kernel_shape"])
+    wanted = call.known(2)
     own = windows.unpooled(x.shape)
     if MAX_UNPOOL_OUTPUT_SHAPE in call.onnxruntime and wanted is not None:
         own = tuple(int(size) for size in wanted)

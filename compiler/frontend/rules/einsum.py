@@ -27,7 +27,8 @@ def rewrite_einsum(call: Call) -> list[Value]:
     A contraction of two operands is a MatMul, or a Mul if it has no sums, where one can be.
     """
     values = call.operands
-    shapes, dtype = [value.shape for value in values], call.data.dtype
+    shapes = [value.shape for value in values]
+    dtype = call.data.dtype
     try:
         einsum_shape(call.attributes["equation"], shapes)
         steps = einsum_steps(call.attributes["equation"], shapes)
@@ -72,7 +73,9 @@ def _pair(call: Call, values: list[Value], terms: list[str], result: str) -> Val
     if unequal or not all(own) or values[0].dtype not in OPERATORS["MatMul"].dtypes(0):
         return None
     left, right = (1, 0) if result[-1] in own[0] else (0, 1)
-    rows, columns, each = own[left], own[right], [[x] for x in batch]
+    rows = own[left]
+    columns = own[right]
+    each = [[x] for x in batch]
     # a known operand is reordered at compile time, so the other one's order is kept
     summed.sort(key=terms[left if values[left].array is None else right].index)
     # without a batch each letter of rows keeps its axis, as in a layer that exporters write

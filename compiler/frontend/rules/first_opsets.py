@@ -47,7 +47,8 @@ def _broadcast(call: Call) -> None:
 
 def _slope(call: Call) -> None:
     """A slope of several numbers has one for each channel."""
-    slope, missing = call.operand(1), call.operand(0).rank - 2
+    slope = call.operand(1)
+    missing = call.operand(0).rank - 2
     if slope.rank == 1 and slope.shape != (1,) and missing > 0:
         _append_axes(call, missing)
 

@@ -34,7 +34,8 @@ def rewrite_identity(call: Call) -> list[Value]:
 @rule("Softmax", "LogSoftmax")
 def rewrite_softmax(call: Call) -> list[Value]:
     """Before opset 13 it normalised the axis and all that follow."""
-    x, rank = call.data, call.data.rank
+    x = call.data
+    rank = call.data.rank
     old = call.version < 13
     axis = call.axis()
     wide = [i for i in range(axis, rank) if x.shape[i] != 1]
@@ -161,7 +162,8 @@ def rewrite_dropout(call: Call) -> list[Value]:
 @rule("Cast", "CastLike")
 def rewrite_cast(call: Call) -> list[Value]:
     """Removed if it changes nothing; attributes of other types of a byte are removed too."""
-    x, attributes = call.data, call.attributes
+    x = call.data
+    attributes = call.attributes
     like = call.op_type == "CastLike"
     target = call.operand(1).dtype if like else dtype_name(attributes["to"])
     if x.array is None:
@@ -199,7 +201,8 @@ def rewrite_group_normalization(call: Call) -> list[Value]:
     """Scale and bias are per channel since opset 21; before they were per group."""
     if call.version >= 21:
         return call.emit()
-    x, groups = call.data, call.attributes["num_groups"]
+    x = call.data
+    groups = call.attributes["num_groups"]
     repeats = x.shape[1] // groups
     channels: list[Value] = []
     for value in call.operands[1:]:

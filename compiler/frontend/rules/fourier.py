@@ -226,13 +226,16 @@ def _stacked(call: Call, x: Complex, shape: list[int]) -> Value:
 @rule("DFT")
 def rewrite_fourier_transform(call: Call) -> list[Value]:
     """The transform along an axis, which was an attribute before opset 20."""
-    x, inverse = in_float32(call, call.data), bool(call["inverse"])
+    x = in_float32(call, call.data)
+    inverse = bool(call["inverse"])
     onesided = bool(call["onesided"])
-    given, axis = call.known(2), call["axis"] if call.version < 20 else -2
+    given = call.known(2)
+    axis = call["axis"] if call.version < 20 else -2
     at = axis_in(axis if given is None else int(given.reshape(())), x.rank)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
         raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
-    given, have = call.known(1), x.shape[at]
+    given = call.known(1)
+    have = x.shape[at]
     default = 2 * (have - 1) if onesided and inverse else have
     length = default if given is None else int(given.reshape(()))
     others = [i for i in range(x.rank - 1) if i != at]
@@ -250,7 +253,8 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
 @rule("STFT")
 def rewrite_short_time_transform(call: Call) -> list[Value]:
     """The transforms of frames of a signal, each multiplied by a window."""
-    signal, window = in_float32(call, call.data), call.input(2)
+    signal = in_float32(call, call.data)
+    window = call.input(2)
     step = int(call.content(1).reshape(()))
     frame = call.known(3)
     if frame is None and window is None:
@@ -263,7 +267,8 @@ def rewrite_short_time_transform(call: Call) -> list[Value]:
     parts = _parts(call, call.reshaped(signal, [batch, samples, -1]))
     fourier = Fourier(call, -1)
     # a constant of the first samples and one of a frame's: all places may be more than the signal
-    first, within = np.arange(frames)[:, None] * step, np.arange(length)
+    first = np.arange(frames)[:, None] * step
+    within = np.arange(length)
     places = call.one("Add", *(call.builder.constant(n, "int64") for n in (first, within)))
     parts = fourier.each(parts, "Gather", places, axis=1)
     parts = fourier.reshaped(parts, -1, length)

@@ -154,7 +154,8 @@ def rewrite_convolution(call: Call) -> list[Value]:
 
 def explicit_window(call: Call) -> dict[str, list[int]]:
     """The strides, dilations and pads of windows; `auto_pad` is taken from the attributes."""
-    windows, mode = Windows.of(call, call.attributes["kernel_shape"]), call.take("auto_pad")
+    windows = Windows.of(call, call.attributes["kernel_shape"])
+    mode = call.take("auto_pad")
     if mode.startswith("SAME"):
         call.drop("ceil_mode")
     windows = windows.padded(mode, call.data.shape[2:])
@@ -164,8 +165,10 @@ def explicit_window(call: Call) -> dict[str, list[int]]:
 @rule("ConvTranspose")
 def rewrite_conv_transpose(call: Call) -> list[Value]:
     """Explicit strides, dilations, pads and output padding; whether known weights are finite."""
-    windows, sizes = Windows.of(call, call.operand(1).shape[2:]), call.data.shape[2:]
-    pads, extra = windows.pads, call.take("output_padding") or [0] * len(sizes)
+    windows = Windows.of(call, call.operand(1).shape[2:])
+    sizes = call.data.shape[2:]
+    pads = windows.pads
+    extra = call.take("output_padding") or [0] * len(sizes)
     mode, target = call.take("auto_pad"), call.take("output_shape")
     if not target and mode.startswith("SAME"):
         target = [n * s for n, s in zip(sizes, windows.strides, strict=True)]
@@ -197,7 +200,8 @@ def rewrite_resize(call: Call) -> list[Value]:
         return _of_old_mode(call)
     crops = mode == "tf_crop_and_resize"
     use = resize_form(call).canonical()
-    shape, numbers = call.data.shape, use.attributes
+    shape = call.data.shape
+    numbers = use.attributes
     if RESIZE_CROP_SAME_SIZE in call.onnxruntime and crops:
         numbers["roi"] = _cropping_scaled(shape, numbers)
     if "axes" in numbers and not crops and call["keep_aspect_ratio_policy"] == "stretch":
@@ -275,13 +279,15 @@ def _resize_by_scale(call: Call) -> Value:
 @rule("Hardmax")
 def rewrite_hardmax(call: Call) -> list[Value]:
     """One at the first maximum along an axis; before opset 13 along all axes from there on."""
-    x, old = call.data, call.version < 13
+    x = call.data
+    old = call.version < 13
     if 0 in x.shape:
         return [x]
     axis = call.axis()
     shape = [*x.shape[:axis], prod(x.shape[axis:])] if old else list(x.shape)
     if len(shape) == 1:  # OneHot does not accept a scalar
-        shape, axis = [1, *shape], 1
+        shape = [1, *shape]
+        axis = 1
     flat = call.reshaped(x, shape) if tuple(shape) != x.shape else x
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
     known = "float32" if x.dtype == "bfloat16" else x.dtype  # which OneHot accepts since opset 24

@@ -93,7 +93,8 @@ def _taps(axis: CoordinatesOfAxis) -> tuple[Tap, Tap]:
 
 def _weighted(call: Call, axes: Sequence[CoordinatesOfAxis], taps: Sequence[Tap]) -> Value:
     """The pixels at one tap of each axis, times their weight, which the last axis begins."""
-    pixels, weight = call.data, np.ones((), np.float32)
+    pixels = call.data
+    weight = np.ones((), np.float32)
     for axis, (places, weights) in reversed([*zip(axes, taps, strict=True)]):
         pixels = call.one("Gather", pixels, call.vector(places.tolist()), axis=axis.number)
         weight = weight * _along(call, axis, weights)

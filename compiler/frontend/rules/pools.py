@@ -25,7 +25,8 @@ def rewrite_pool(call: Call) -> list[Value]:
 
     Its indices are row-major: which of equal elements is taken does not depend on their order.
     """
-    column_major, shape = call.take("storage_order"), call.data.shape
+    column_major = call.take("storage_order")
+    shape = call.data.shape
     if call.onnxruntime:
         pooled = _by_onnxruntime(call)
     else:
@@ -134,7 +135,8 @@ def _column_major(call: Call, indices: Value, shape: Sequence[int]) -> Value:
 
 def _places(call: Call, indices: Value, sizes: Sequence[int]) -> tuple[Value, list[Value]]:
     """The number of the image that an index is in, and its place along each axis."""
-    rest, places = indices, list[Value]()
+    rest = indices
+    places = list[Value]()
     for size in reversed(sizes):
         places.append(_with(call, "Mod", rest, size))
         rest = _with(call, "Div", rest, size)
@@ -150,8 +152,11 @@ def _cropped(image: Sequence[int], counts: Sequence[int], given: Window) -> Wind
 
     A dilated window may be padded by more elements than it has, which no pool may be.
     """
-    kernel, rank = given["kernel_shape"], len(counts)
-    strides, dilations, before = given["strides"], given["dilations"], given["pads"][:rank]
+    kernel = given["kernel_shape"]
+    rank = len(counts)
+    strides = given["strides"]
+    dilations = given["dilations"]
+    before = given["pads"][:rank]
     ends = zip(image, counts, kernel, strides, dilations, before, strict=True)
     after = [max((o - 1) * s + (k - 1) * d + 1 - n - b, 0) for n, o, k, s, d, b in ends]
     axes = zip(image, kernel, strides, dilations, zip(before, after, strict=True), strict=True)

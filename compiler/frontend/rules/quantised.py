@@ -28,12 +28,15 @@ HALF_BYTES = ("int4", "uint4")
 
 def four_bits(call: Call) -> FourBits | None:
     """The integers of DequantizeLinear's constant result; None unless they are a matrix's."""
-    x, scale, zero = call.data, call.operand(1), call.input(2)
+    x = call.data
+    scale = call.operand(1)
+    zero = call.input(2)
     if x.array is None or scale.array is None or x.rank != 2 or scale.dtype != "float32":
         return None
     if zero is not None and zero.array is None:
         return None
-    axis, block = call.axis(), call["block_size"]
+    axis = call.axis()
+    block = call["block_size"]
     scales = _shaped(scale.content)
     if scales.ndim == 2 and not block:
         block = -(-x.shape[axis] // scales.shape[axis])
@@ -73,7 +76,8 @@ def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
 
 def _blocks(call: Call, value: Value, axis: int) -> Value:
     """Scales or zero points of blocks of an axis, repeated for each element."""
-    size, count = call.data.shape[axis], value.shape[axis]
+    size = call.data.shape[axis]
+    count = value.shape[axis]
     block = call["block_size"] or -(-size // count)
     if not 0 <= block * count - size < block:
         raise ShapeMismatch(f"{count} blocks of {block} do not fill an axis of {size} elements")
@@ -114,8 +118,10 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
 @rule("QuantizeLinear")
 def rewrite_quantize(call: Call) -> list[Value]:
     """Divide, round to even, add the zero point, saturate."""
-    x, axis = call.data, call["axis"]
-    scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
+    x = call.data
+    axis = call["axis"]
+    scale = _along(call, call.operand(1), x.rank, axis)
+    zero = call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     target = dtype_name(call["output_dtype"])
     given = call.input(2)
@@ -143,7 +149,8 @@ def dynamically_quantised(call: Call, x: Value) -> list[Value]:
     low = call.one("Min", _extreme(call, "ReduceMin", x), nothing)
     high = call.one("Max", _extreme(call, "ReduceMax", x), nothing)
     extent = call.one("Sub", high, low)
-    flat, one = call.one("Equal", extent, nothing), call.builder.constant(1, x.dtype)
+    flat = call.one("Equal", extent, nothing)
+    one = call.builder.constant(1, x.dtype)
     scale = call.one("Where", flat, one, call.one("Div", extent, most))
     zero = call.one("Div", call.one("Neg", low), scale)
     zero = call.one("Round", call.one("Clip", zero, nothing, most))
@@ -162,9 +169,11 @@ def _extreme(call: Call, op_type: str, x: Value) -> Value:
 @rule("DequantizeLinear")
 def rewrite_dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
-    x, axis = call.data, call["axis"]
+    x = call.data
+    axis = call["axis"]
     code = _code(call)
-    scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
+    scale = _along(call, call.operand(1), x.rank, axis)
+    zero = call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
     integers = x if zero is None else less_zero_point(call, x, zero, exact)
@@ -179,7 +188,9 @@ def rewrite_dequantize(call: Call) -> list[Value]:
 
 def _code(call: Call) -> Dequantised | None:
     """The integers of DequantizeLinear's result, unless they have blocks."""
-    x, scale, zero = call.data, call.operand(1), call.input(2)
+    x = call.data
+    scale = call.operand(1)
+    zero = call.input(2)
     if scale.rank > 1 or call["block_size"] or scale.dtype != "float32":
         return None
     whole = prod(scale.shape) == 1

@@ -33,7 +33,8 @@ class ActivationFunction:
 
     def apply(self, call: Call, x: Value, clipped: bool = True) -> Value:
         """The function of a value, which is `clipped` if the node says so."""
-        bound, values = call.attributes.get("clip") if clipped else None, self.values
+        bound = call.attributes.get("clip") if clipped else None
+        values = self.values
         if bound is not None:
             x = call.one("Clip", x, call.scalar(-bound), call.scalar(bound))
         if self.name == "Affine":
@@ -269,7 +270,8 @@ def rewrite_recurrent(call: Call) -> list[Value]:
 
 def _without_steps(call: Call, directions: int, batch: int) -> list[Value]:
     """No outputs, and the initial states."""
-    hidden, batch_first = call.operand(2).shape[2], call["layout"]
+    hidden = call.operand(2).shape[2]
+    batch_first = call["layout"]
     shape = (batch, 0, directions, hidden) if batch_first else (0, directions, batch, hidden)
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     initial = [call.input(i) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
@@ -282,7 +284,8 @@ def unrolled(
     call: Call, make: Callable[[Call, int, list[Activation]], RecurrentDirection]
 ) -> list[Value]:
     """The outputs of all steps of the directions that a function makes."""
-    x, batch_first = call.data, call["layout"]
+    x = call.data
+    batch_first = call["layout"]
     if batch_first:
         x = call.one("Transpose", x, perm=[1, 0, 2])
     steps, batch, width = x.shape

@@ -24,7 +24,9 @@ def rewrite_region_align(call: Call) -> list[Value]:
     that are constants are grouped by these numbers, others need the host.
     """
     count = call["sampling_ratio"]
-    x, regions, batches = floating(call, call.data), call.operand(1), call.operand(2)
+    x = floating(call, call.data)
+    regions = call.operand(1)
+    batches = call.operand(2)
     batch, channels, *sizes = x.shape
     bins = [call.attributes.get(f"output_{n}", 1) for n in _SIDES]
     call.check_indices(2, 0, batch - 1)
@@ -58,7 +60,8 @@ def _span(image: Image, regions: Value, axis: int) -> _Span:
     half = call["coordinate_transformation_mode"] == "half_pixel"
     half = half and call.version >= 16
     ends = [component(call, regions, number, 1) for number in (1 - axis, 3 - axis)]
-    scale, column = call["spatial_scale"], [regions.shape[0], 1]
+    scale = call["spatial_scale"]
+    column = [regions.shape[0], 1]
     first, last = (call.reshaped(image.op("Mul", end, scale), column) for end in ends)
     if half:
         first, last = image.op("Sub", first, 0.5), image.op("Sub", last, 0.5)
@@ -96,7 +99,9 @@ def _aligned(
     counts: Sequence[int],
 ) -> Value:
     """The bins of regions that have the same numbers of samples: [regions, channels, *bins]."""
-    call, total, channels = image.call, batches.shape[0], image.pixels.shape[1]
+    call = image.call
+    total = batches.shape[0]
+    channels = image.pixels.shape[1]
     if 0 in counts:
         return call.filled(0, (total, channels, *bins), image.pixels.dtype)
     shape = [total, bins[0] * counts[0], bins[1] * counts[1]]
@@ -145,7 +150,9 @@ def _together(call: Call, x: Value) -> Value:
 
 def _samples(image: Image, span: _Span, axis: int, bins: int, count: int) -> _Samples:
     """The samples of regions along an axis: [regions, samples, 1] or [regions, 1, samples]."""
-    call, size, total = image.call, image.sizes[1 + axis], span.first.shape[0]
+    call = image.call
+    size = image.sizes[1 + axis]
+    total = span.first.shape[0]
     numbers = (np.arange(bins * count)[None] + 0.5) / count
     steps = call.builder.constant(numbers, span.first.dtype)
     moved = image.op("Mul", image.op("Div", span.extent, float(bins)), steps)

@@ -148,7 +148,8 @@ def component(call: Call, value: Value, number: int, axis: int) -> Value:
 @rule("GridSample")
 def rewrite_grid_sample(call: Call) -> list[Value]:
     """Positions from -1 to 1, the last axis first, nearest, linear or cubic."""
-    x, sizes = floating(call, call.data), call.data.shape[2:]
+    x = floating(call, call.data)
+    sizes = call.data.shape[2:]
     named = str(call["mode"])
     mode = _MODES.get(named, named)
     align = bool(call["align_corners"])
@@ -181,8 +182,10 @@ def rewrite_grid_sample(call: Call) -> list[Value]:
 @rule("AffineGrid")
 def rewrite_affine_grid(call: Call) -> list[Value]:
     """A GEMM of the positions of all pixels, the last axis first, by the transformations."""
-    theta, size = floating(call, call.data), [int(n) for n in call.content(1)]
-    batch, spatial = size[0], size[2:]
+    theta = floating(call, call.data)
+    size = [int(n) for n in call.content(1)]
+    batch = size[0]
+    spatial = size[2:]
     align = bool(call["align_corners"])
     lines = [_line(n, align) for n in spatial]
     if AFFINE_GRID_ONE_PIXEL in call.onnxruntime:

@@ -39,9 +39,12 @@ def rewrite_running_multiplication(call: Call) -> list[Value]:
 @rule("TensorScatter")
 def rewrite_tensor_scatter(call: Call) -> list[Value]:
     """Each position of the cache chooses between itself and a position of the update."""
-    cache, update = call.data, call.operand(1)
+    cache = call.data
+    update = call.operand(1)
     axis = call.axis()
-    batch, size, count = cache.shape[0], cache.shape[axis], update.shape[axis]
+    batch = cache.shape[0]
+    size = cache.shape[axis]
+    count = update.shape[axis]
     call.check_indices(2, 0, size if call["mode"] == "circular" else size - count)
     if is_known(call.inputs):
         return call.evaluated()

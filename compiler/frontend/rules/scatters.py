@@ -76,7 +76,8 @@ def _named(call: Call, indices: Value, data: Value, axis: int) -> Value:
 
     Negative indices count from the end, others are kept inside.
     """
-    extent, dtype = data.shape[axis], indices.dtype
+    extent = data.shape[axis]
+    dtype = indices.dtype
     low, high = (call.builder.constant(n, dtype) for n in (-extent, extent - 1))
     at = call.one("Clip", indices, low, high)
     column = [extent] + [1] * (data.rank - axis - 1)

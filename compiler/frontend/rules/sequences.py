@@ -81,7 +81,8 @@ def rewrite_erase(call: Call) -> list[Value]:
 @rule("ConcatFromSequence")
 def rewrite_concat_from_sequence(call: Call) -> list[Value]:
     """The tensors concatenated along an axis, or stacked along a new one."""
-    items, new = _items(call), call["new_axis"]
+    items = _items(call)
+    new = call["new_axis"]
     if not items:
         raise ShapeMismatch("its sequence has no tensors")
     axis = axis_in(call.attributes["axis"], items[0].rank + new)
@@ -92,7 +93,8 @@ def rewrite_concat_from_sequence(call: Call) -> list[Value]:
 
 def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
     """The sizes of the parts of an axis: given, equal except for the last, or one."""
-    x, size = call.data, call.data.shape[axis]
+    x = call.data
+    size = call.data.shape[axis]
     if sizes is not None and sizes.ndim and not sizes.size:
         raise ShapeMismatch("its input 'split' is empty: leave it out to split into single slices")
     if sizes is not None and sizes.ndim:
@@ -113,7 +115,8 @@ def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
 @rule("SplitToSequence")
 def rewrite_split_to_sequence(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
-    x, sizes = call.data, call.known(1)
+    x = call.data
+    sizes = call.known(1)
     axis = call.axis()
     parts = _parts(call, axis, sizes)
     items = call.parts(x, axis, parts) if parts else []  # an empty axis has no part

@@ -41,7 +41,8 @@ def rewrite_one_hot(call: Call) -> list[Value]:
 @rule("Celu")
 def rewrite_celu(call: Call) -> list[Value]:
     """In float32, or, in float64, by its definition, with e**z - 1 as Elu has it below zero."""
-    x, alpha = call.data, call["alpha"]
+    x = call.data
+    alpha = call["alpha"]
     if x.dtype != "float64":
         return [in_type(call, call.emit([in_float32(call, x)])[0], x.dtype)]
     z = call.one("Div", x, call.scalar(alpha))

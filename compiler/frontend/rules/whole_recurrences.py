@@ -31,7 +31,8 @@ def whole_recurrence(
     if not steps or not _is_plain(call, functions, sizes) or not call.builder.has_kernel(sizes):
         return None
     # The projection of the inputs and the recurrence.
-    x, width = _time_first(call, call.data), call.data.shape[2]
+    x = _time_first(call, call.data)
+    width = call.data.shape[2]
     bias, own_bias = _biases(call, sizes)
     weight = call.reshaped(call.operand(1), [-1, width])
     projected = call.one("Gemm", call.reshaped(x, [-1, width]), weight, bias, transB=1)
@@ -91,7 +92,8 @@ def _biases(call: Call, sizes: Recurrence) -> tuple[Value | None, Value | None]:
     both = call.input(3)
     if both is None:
         return None, None
-    rows, hidden = sizes.gates * sizes.hidden, sizes.hidden
+    rows = sizes.gates * sizes.hidden
+    hidden = sizes.hidden
     candidate = hidden if sizes.cell == "GRU" and not _resets_first(call) else 0
     parts = [rows, rows - candidate, candidate][: 2 + (candidate > 0)]
     bias, *others = call.parts(both, 1, parts)

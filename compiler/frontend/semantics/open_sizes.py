@@ -102,7 +102,8 @@ def _meets(
         pairs = zip(node.input, inputs, strict=True)
         if not inputs or any(name and value is None for name, value in pairs):
             return False
-        used, newest = [bool(name) for name in node.output], onnx.defs.onnx_opset_version()
+        used = [bool(name) for name in node.output]
+        newest = onnx.defs.onnx_opset_version()
         if rule.meets(ModelNode(node.op_type, newest, inputs, with_texts(attributes), used)):
             return True
     return False

@@ -29,7 +29,8 @@ def fractional_corners(use: ModelNode) -> bool:
 
     The only element of an axis, or of a result, is at 0 in any case.
     """
-    attributes, scales = use.attributes, elements_of(use, 2)
+    attributes = use.attributes
+    scales = elements_of(use, 2)
     aligned = use["coordinate_transformation_mode"] == "align_corners"
     # antialiased integers are rounded in fixed point, and differ by more than corners
     fixed = bool(use["antialias"]) and use.data.dtype in WHOLE
@@ -102,7 +103,8 @@ def _gives_other_sizes(use: ModelNode) -> bool:
 
 def _scaled_axes(use: ModelNode) -> list[tuple[int, float]]:
     """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
-    shape, pairs = use.shape(), zip(*_axes_and_numbers(use), strict=False)
+    shape = use.shape()
+    pairs = zip(*_axes_and_numbers(use), strict=False)
     return [(axis, n if isinstance(n, float) else _ratio(n, shape[axis])) for axis, n in pairs]
 
 

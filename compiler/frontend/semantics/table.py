@@ -85,7 +85,8 @@ def _one_pixel(use: ModelNode) -> bool:
 
 def _unpooled_into_larger(use: ModelNode) -> bool:
     """Whether an index names another pixel in `output_shape` than in the unpadded output."""
-    wanted, windows = elements_of(use, 2), Windows.of(use, use.attributes["kernel_shape"])
+    wanted = elements_of(use, 2)
+    windows = Windows.of(use, use.attributes["kernel_shape"])
     if windows.misfit(use.shape()[2:]) or wanted is None or len(wanted) != len(use.shape()):
         return False
     own = windows.unpooled(use.shape())
@@ -116,7 +117,8 @@ def _ends_beyond_the_start(use: ModelNode) -> bool:
 
 def _has_other_half(use: ModelNode) -> bool:
     """Whether the bins of an inverse one-sided transform are not the half of its length."""
-    inverse, given = use["inverse"] and use["onesided"], elements_of(use, 1)
+    inverse = use["inverse"] and use["onesided"]
+    given = elements_of(use, 1)
     shape = use.shape()
     default = -2 if use["axis"] is None else use["axis"]  # an attribute before opset 20
     named = elements_of(use, 2) if use.input(2) is not None else np.array([default])
@@ -125,7 +127,8 @@ def _has_other_half(use: ModelNode) -> bool:
     axis = int(named[0])
     if not -len(shape) <= axis < len(shape):
         return False
-    length, bins = int(given[0]), shape[axis]
+    length = int(given[0])
+    bins = shape[axis]
     half = length // 2 + 1
     if length < 1 or bins <= 1 or shape[-1] != 2:
         return False

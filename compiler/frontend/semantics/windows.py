@@ -22,7 +22,8 @@ class Windows:
     @classmethod
     def of(cls, node: ModelNode, kernel: Sequence[int]) -> "Windows":
         """The windows by a node's attributes, but not by `auto_pad`."""
-        ones, attributes = [1] * len(kernel), node.attributes
+        ones = [1] * len(kernel)
+        attributes = node.attributes
         strides, dilations = (list(attributes.get(n) or ones) for n in ("strides", "dilations"))
         pads = list(attributes.get("pads") or [0] * (2 * len(kernel)))
         return cls(list(kernel), strides, dilations, pads)
@@ -117,7 +118,8 @@ class PoolAxis:
 
 def pool_axes(node: ModelNode, *, as_onnxruntime: bool = False) -> list[PoolAxis]:
     """The axes of a pool."""
-    image, rank = node.shape()[2:], len(node["kernel_shape"])
+    image = node.shape()[2:]
+    rank = len(node["kernel_shape"])
     windows = Windows.of(node, node["kernel_shape"])
     windows = windows.padded(node["auto_pad"], image, as_onnxruntime=as_onnxruntime)
     ceil = bool(node["ceil_mode"])

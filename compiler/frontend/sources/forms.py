@@ -23,7 +23,8 @@ def _renamed(node: ModelNode) -> ModelNode:
 
 def _split(node: ModelNode) -> ModelNode:
     """Parts are of equal size before opset 18; since then `num_outputs` is their number."""
-    shape, parts = node.shape(), len(node.used)
+    shape = node.shape()
+    parts = len(node.used)
     if node.attributes.get("num_outputs", parts) != parts:
         wanted = node.attributes["num_outputs"]
         raise Mismatch(f"its num_outputs is {wanted}, it has {parts} outputs")

@@ -68,7 +68,8 @@ def _group_normalization(node: ModelNode) -> None:
     """Scale and bias had one number a group before opset 21."""
     if node.version >= 21:
         return
-    x, groups = node.shape(), node.attributes["num_groups"]
+    x = node.shape()
+    groups = node.attributes["num_groups"]
     check_groups(groups, x)
     for i, name in ((1, "scale"), (2, "bias")):
         what = f"one number for each of {groups} groups of the input of shape {listed(x)}"
@@ -87,7 +88,8 @@ def _batch_normalization(node: ModelNode) -> None:
 
 def _conv_transpose(node: ModelNode) -> None:
     """Lists that the node has fit the spatial axes, the weight and the strides."""
-    x, rank = node.shape(), len(node.shape()) - 2
+    x = node.shape()
+    rank = len(node.shape()) - 2
     lengths = {"strides": (rank,), "dilations": (rank,), "pads": (2 * rank,)}
     lengths |= {"kernel_shape": (rank,), "output_padding": (rank,), "output_shape": (rank, len(x))}
     for name, allowed in lengths.items():
@@ -102,7 +104,8 @@ def _conv_transpose(node: ModelNode) -> None:
         raise ShapeMismatch(
             f"its kernel_shape is {listed(sizes)}, its weight has the shape {listed(node.shape(1))}"
         )
-    windows, padding = Windows.of(node, node.shape(1)[2:]), node["output_padding"] or [0] * rank
+    windows = Windows.of(node, node.shape(1)[2:])
+    padding = node["output_padding"] or [0] * rank
     steps = zip(padding, windows.strides, windows.dilations, strict=False)
     # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
     if any(more >= max(stride, dilation) for more, stride, dilation in steps):

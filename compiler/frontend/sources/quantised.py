@@ -30,7 +30,9 @@ def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> N
 
 def _check_scale(node: ModelNode, what: str, index: int) -> None:
     """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
-    scale, x, block = node.shape(index), node.shape(), node["block_size"]
+    scale = node.shape(index)
+    x = node.shape()
+    block = node["block_size"]
     if block and len(scale) != len(x):
         raise Mismatch(
             f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
@@ -100,7 +102,8 @@ def _matmul_integer(node: ModelNode) -> None:
 
 def _qlinear_matmul(node: ModelNode) -> None:
     _check_matrices(node, 0, 3)
-    rows, columns = _rows(node.shape(0)), _columns(node.shape(3))
+    rows = _rows(node.shape(0))
+    columns = _columns(node.shape(3))
     for index, what in ((1, "scale of A"), (2, "zero point of A")):
         _along(node, what, index, rows, "row")
     for index, what in ((4, "scale of B"), (5, "zero point of B")):

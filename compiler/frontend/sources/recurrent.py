@@ -25,11 +25,14 @@ def _hidden(node: ModelNode) -> int:
 
 
 def _recurrent(node: ModelNode) -> None:
-    x, gates, directions = node.shape(), GATES[node.op_type], _directions(node)
+    x = node.shape()
+    gates = GATES[node.op_type]
+    directions = _directions(node)
     has_rank("its input", x, 3, 3)
     hidden = _hidden(node)
     batch_first = node["layout"]
-    batch, width = x[0 if batch_first else 1], x[2]
+    batch = x[0 if batch_first else 1]
+    width = x[2]
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     wanted: dict[int, tuple[str, Shape]] = {
         1: ("weight W", (directions, gates * hidden, width)),

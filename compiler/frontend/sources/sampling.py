@@ -18,7 +18,8 @@ _MODES = (("bilinear", "nearest", "bicubic"), ("linear", "nearest", "cubic"))
 def _grid_sample(node: ModelNode) -> None:
     x, grid = node.shape(), node.shape(1)
     has_rank("its input", x, *((3,) if node.version >= 20 else (4, 4)))
-    rank, mode = len(x), node.attributes.get("mode")
+    rank = len(x)
+    mode = node.attributes.get("mode")
     if mode is not None and mode not in _MODES[node.version >= 20]:
         raise Mismatch(f"its mode {mode!r} is none of {', '.join(_MODES[node.version >= 20])}")
     if 0 in x[2:]:
@@ -31,7 +32,8 @@ def _grid_sample(node: ModelNode) -> None:
 
 
 def _affine_grid(node: ModelNode) -> None:
-    theta, size = node.shape(), _vector(node, 1, "size")
+    theta = node.shape()
+    size = _vector(node, 1, "size")
     has_rank("its theta", theta, 3, 3)
     if theta[1:] not in ((2, 3), (3, 4)):
         raise ShapeMismatch(f"its theta {listed(theta)} is not [N, 2, 3] or [N, 3, 4]")
@@ -89,7 +91,8 @@ def _deformable_convolution(node: ModelNode) -> None:
     if x[1] != weight[1] * groups or weight[0] % groups or x[1] % own:
         reason = f"of {groups} groups and {own} offset groups does not fit {listed(x)}"
         raise ShapeMismatch(f"its weight {listed(weight)} {reason}")
-    output, taps = window.counts(x[2:]), prod(kernel)
+    output = window.counts(x[2:])
+    taps = prod(kernel)
     wanted = (x[0], own * taps * len(kernel), *output)
     has_shape("its offset", offset, wanted, f"the kernel is {list(kernel)}")
     if node.input(3) is not None:

@@ -114,7 +114,9 @@ def rewrite_attention(call: Call) -> list[Value]:
     """One GEMM of Q, K and V, heads, softmax of masked scores."""
     refuse_self_attention(call)
     refuse_inputs(call, past_sequence_length=6)
-    x, weight, bias = call.data, call.operand(1), call.input(2)
+    x = call.data
+    weight = call.operand(1)
+    bias = call.input(2)
     width = weight.shape[-1]
     widths = call.attributes.get("qkv_hidden_sizes") or [width // 3] * 3
     if len(widths) != 3:

@@ -27,7 +27,9 @@ def unpacked(call: Call, packed: Value, bits: int) -> Value:
 
 def _zeros(call: Call, blocks: int) -> Value:
     """The zero points (N, blocks, 1): packed bytes, or numbers."""
-    rows, bits, dtype = call.attributes["N"], call.attributes["bits"], call.data.dtype
+    rows = call.attributes["N"]
+    bits = call.attributes["bits"]
+    dtype = call.data.dtype
     given = call.input(3)
     if given is None:
         return call.builder.constant(1 << (bits - 1), dtype)
@@ -64,7 +66,8 @@ def rewrite_matmul_nbits(call: Call) -> list[Value]:
     refuse(call, "weight_prepacked")
     refuse_inputs(call, g_idx=4)
     rows, depth, size, bits = (call.attributes[name] for name in ("N", "K", "block_size", "bits"))
-    blocks, zeros = -(-depth // size), call.input(3)
+    blocks = -(-depth // size)
+    zeros = call.input(3)
     columns = -(-blocks * bits // 8) if zeros is not None and zeros.dtype == "uint8" else blocks
     _check_shape("weight", call.operand(1), [rows, blocks, size * bits // 8])
     _check_shape("scales", call.operand(2), [rows * blocks], [rows, blocks])
@@ -72,12 +75,14 @@ def rewrite_matmul_nbits(call: Call) -> list[Value]:
     _check_shape("bias", call.input(5), [rows])
     given = [call.input(index) for index in (1, 2, 3)]
     constant = all(value is None or value.array is not None for value in given)
-    size, four = call.attributes["block_size"], call.attributes["bits"] == 4
+    size = call.attributes["block_size"]
+    four = call.attributes["bits"] == 4
     blocks = size >= LEAST_BLOCK and size & (size - 1) == 0
     if constant and four and blocks and call.data.dtype == "float32":
         # The operator of the IR, its operands in their shapes.
         rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
-        blocks, zeros = -(-depth // size), call.input(3)
+        blocks = -(-depth // size)
+        zeros = call.input(3)
         inputs = [call.data, call.operand(1), call.reshaped(call.operand(2), [rows, blocks])]
         if zeros is not None and zeros.dtype == "uint8":
             inputs.append(call.reshaped(zeros, [rows, -1]))

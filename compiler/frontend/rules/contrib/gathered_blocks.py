@@ -25,7 +25,8 @@ def rewrite_gather_block_quantised(call: Call) -> list[Value]:
         return call.one("Gather", _of_bytes(call, value), indices, axis=along)
 
     axis += indices.rank - 1 if axis > along else 0
-    rows, scales = _unpacked(call, gathered(call.data)), gathered(call.operand(2))
+    rows = _unpacked(call, gathered(call.data))
+    scales = gathered(call.operand(2))
     zeros = call.input(3)
     centre = _unpacked(call, gathered(zeros)) if zeros is not None else _centre(call)
     blocks = scales.shape[axis]
@@ -42,7 +43,8 @@ def _check(call: Call, along: int, axis: int) -> None:
         raise Unsupported(reason, "dequantise the table before it is gathered from")
     if call.data.dtype == "uint8" and axis != call.data.rank - 1:
         raise Mismatch(f"its packed axis {call.data.rank - 1} is not quantize_axis {axis}")
-    columns, size = call.data.shape[axis], call.attributes["block_size"]
+    columns = call.data.shape[axis]
+    size = call.attributes["block_size"]
     if call.data.dtype == "uint8":
         columns *= 8 // call.attributes["bits"]
     wanted = [*call.data.shape[:axis], -(-columns // size), *call.data.shape[axis + 1 :]]
@@ -74,7 +76,8 @@ def _centre(call: Call) -> Value:
 
 def _repeated(call: Call, value: Value, axis: int, count: int) -> Value:
     """Each element of an axis as often as its block is long, `count` of them."""
-    size, shape = call.attributes["block_size"], list(value.shape)
+    size = call.attributes["block_size"]
+    shape = list(value.shape)
     split = call.reshaped(value, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
     wide = [*shape[: axis + 1], size, *shape[axis + 1 :]]
     whole = call.expanded(split, wide)

@@ -49,7 +49,8 @@ def rewrite_fused_gemm(call: Call) -> list[Value]:
 @contrib("GemmFastGelu")
 def rewrite_gemm_fast_gelu(call: Call) -> list[Value]:
     """Gelu by tanh of a MatMul and a bias."""
-    result, bias = call.one("MatMul", call.data, call.operand(1)), call.input(2)
+    result = call.one("MatMul", call.data, call.operand(1))
+    bias = call.input(2)
     return [fast_gelu(call, result if bias is None else call.one("Add", result, bias))]
 
 

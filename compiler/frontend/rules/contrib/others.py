@@ -19,7 +19,8 @@ def rewrite_same(call: Call) -> list[Value]:
 @contrib("ExpandDims")
 def rewrite_expand_dims(call: Call) -> list[Value]:
     """A Reshape with one more dimension; a negative axis counts from the result's end."""
-    axis, rank = int(call.content(1).reshape(())), call.data.rank
+    axis = int(call.content(1).reshape(()))
+    rank = call.data.rank
     if not -rank - 1 <= axis <= rank:
         raise Mismatch(f"its axis is {axis}, its input has {rank} dimensions")
     axis %= rank + 1
@@ -45,7 +46,8 @@ def rewrite_inverse(call: Call) -> list[Value]:
 
 def _pivoted(call: Call, matrix: Value, column: int) -> Value:
     """The row of the largest number of a column, at or after that row, exchanged with it."""
-    rows, axis = matrix.shape[-2], matrix.rank - 2
+    rows = matrix.shape[-2]
+    axis = matrix.rank - 2
     numbers = call.one("Abs", call.part(matrix, -1, column, column + 1))
     below = call.part(numbers, axis, column, rows)
     found = call.one("ArgMax", below, axis=axis, keepdims=1)
@@ -60,7 +62,8 @@ def _pivoted(call: Call, matrix: Value, column: int) -> Value:
 
 def _eliminated(call: Call, matrix: Value, column: int) -> Value:
     """The pivot's row scaled to one, and subtracted from the others."""
-    axis, rows = matrix.rank - 2, matrix.shape[-2]
+    axis = matrix.rank - 2
+    rows = matrix.shape[-2]
     row = call.part(matrix, axis, column, column + 1)
     row = call.one("Div", row, call.part(row, -1, column, column + 1))
     factors = call.part(matrix, -1, column, column + 1)

@@ -29,7 +29,8 @@ class QuantisedDirection(RecurrentDirection):
 
     def projected(self, x: Value) -> Value:
         """The inputs of all steps, quantised together, projected for every gate."""
-        call, weight = self.call, transposed(self.call, self.weight, [1, 0])
+        call = self.call
+        weight = transposed(self.call, self.weight, [1, 0])
         result = _dynamic_matmul(call, x, weight, self.of_input)
         return biased(call, biased(call, result, self.input_bias), self.state_bias)
 

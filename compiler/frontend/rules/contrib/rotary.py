@@ -15,7 +15,8 @@ def rotated(
     `angles` are the cosines and sines of each position; `positions` is (batch, length), or one for
     each of the length.
     """
-    size, rotary = heads.shape[-1], 2 * angles[0].shape[-1]
+    size = heads.shape[-1]
+    rotary = 2 * angles[0].shape[-1]
     if rotary > size:
         raise ShapeMismatch(f"its caches rotate {rotary} elements, its heads have {size}")
     cosine, sine = (_of_positions(call, table, positions) for table in angles)
@@ -64,7 +65,8 @@ def rewrite_rotary_embedding(call: Call) -> list[Value]:
     refuse(call, "is_packed_batching")
     if call.attributes.get("scale", 1) != 1:
         raise Unsupported("its scale is not 1", "multiply the caches by it")
-    x, interleaved = call.data, bool(call.attributes.get("interleaved", 0))
+    x = call.data
+    interleaved = bool(call.attributes.get("interleaved", 0))
     angles = call.operand(2), call.operand(3)
     rows = x.rank == 3
     count = _heads_of(call, x.shape[-1], 2 * angles[0].shape[-1]) if rows else 0
