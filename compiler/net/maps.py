@@ -149,7 +149,8 @@ class AffineIndex:
         """Quotient and remainder, if what the divisor does not divide is less than it."""
         multiples = tuple(term for term in self.terms if divides(divisor, term[1]))
         others = tuple(term for term in self.terms if not divides(divisor, term[1]))
-        whole, rest = self.offset // divisor, self.offset % divisor
+        whole = self.offset // divisor
+        rest = self.offset % divisor
         remainder = AffineIndex(rest, others)
         if not 0 <= remainder.low <= remainder.high < divisor:
             raise NotAffine
@@ -304,7 +305,8 @@ def moved_elements(maps: Sequence[Map], shape: Shape, operands: Sequence[Array |
     if fill is not None:
         result[...] = fill.reshape(())
     for own in reversed(maps):
-        operand, reads = operands[own.operand], axis_reads(own, shape)
+        operand = operands[own.operand]
+        reads = axis_reads(own, shape)
         assert operand is not None
         assert reads is not None, "a partial map is affine, with steps of 1"
         box = covered(reads, operand.shape, shape)

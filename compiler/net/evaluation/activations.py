@@ -120,7 +120,8 @@ def shrink(x: Array, lambd: float, bias: float) -> Array:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
     if x.dtype.kind in "iu" and isfinite(bias):
         # of integers ONNX computes in real numbers, and truncates
-        whole, rest = floor(bias), bias % 1 != 0
+        whole = floor(bias)
+        rest = bias % 1 != 0
         step = np.uint64(whole & ((1 << 64) - 1)).astype(x.dtype)
         up, down = x + step, x - step
         if rest:

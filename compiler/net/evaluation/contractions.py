@@ -37,7 +37,8 @@ def evaluate_gemm(node: Use) -> Array:
     b = b.T if node["transB"] else b
     if a.ndim != 2 or b.ndim != 2:
         raise ValueError(f"a Gemm of {node.array(0).shape} and {node.array(1).shape}")
-    alpha, beta = float(node["alpha"]), float(node["beta"]) if node.has(2) else 0.0
+    alpha = float(node["alpha"])
+    beta = float(node["beta"]) if node.has(2) else 0.0
     whole = alpha.is_integer() and beta.is_integer()
     product = a @ b if whole else (a @ b).astype(np.float64)
     total = _scaled(product, alpha)
@@ -132,8 +133,10 @@ def _convolved(node: Use, x: Array, w: Array) -> Array:
     """The sums of a convolution in float64, which holds those of bytes exactly."""
     groups = _groups(node)
     window = pool_window(node, w.shape[2:])
-    images, spatial = x.shape[0], window.counts
-    channels, places = w.shape[0], int(np.prod(spatial))
+    images = x.shape[0]
+    spatial = window.counts
+    channels = w.shape[0]
+    places = int(np.prod(spatial))
     x = padded_array(x, window, 0)
     x = x.reshape(images, groups, x.shape[1] // groups, *x.shape[2:])
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
@@ -162,9 +165,13 @@ def _transposed_sizes(node: Use) -> tuple[list[int], list[int], list[tuple[int, 
 @evaluates("ConvTranspose")
 def evaluate_conv_transpose(node: Use) -> Array:
     """Transposed convolution: each input element adds the kernel, scaled by it, to the result."""
-    x, w, groups = double(node.array(0)), double(node.array(1)), _groups(node)
+    x = double(node.array(0))
+    w = double(node.array(1))
+    groups = _groups(node)
     strides, dilations, cuts = _transposed_sizes(node)
-    images, spatial, kernel = x.shape[0], x.shape[2:], w.shape[2:]
+    images = x.shape[0]
+    spatial = x.shape[2:]
+    kernel = w.shape[2:]
     x = x.reshape(images, groups, x.shape[1] // groups, int(np.prod(spatial)))
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     axes = zip(spatial, strides, kernel, dilations, cuts, strict=True)

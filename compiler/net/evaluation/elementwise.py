@@ -165,7 +165,8 @@ def evaluate_where(node: Use) -> Array:
 @evaluates("Clip")
 def evaluate_clip(node: Use) -> Array:
     """Limited to bounds, by default the least and the largest finite number; NaN stays."""
-    x, dtype = compute_dtype(node.array(0)), node.array(0).dtype
+    x = compute_dtype(node.array(0))
+    dtype = node.array(0).dtype
     defaults = finite_limits(dtype) if is_floating(dtype) else (None, None)
     for index, pick in ((1, np.maximum), (2, np.minimum)):
         bound = defaults[index - 1]

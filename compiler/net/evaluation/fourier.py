@@ -10,7 +10,8 @@ from compiler.net.spec import Use
 @evaluates("FourierTransform")
 def evaluate_transform_of_rows(node: Use) -> list[Array]:
     """The real and imaginary parts of the first bins, in float64 and rounded once."""
-    real, length = double(node.array(0)), node["length"]
+    real = double(node.array(0))
+    length = node["length"]
     numbers = real + 1j * double(node.array(1)) if node.has(1) else real + 0j
     if node["half"]:
         mirrored = numbers[:, length - numbers.shape[1] : 0 : -1].conj()

@@ -49,9 +49,11 @@ def _scattered(node: Use, at: tuple[Array, ...]) -> Array:
 def combined(kind: str, data: Array, at: tuple[Array, ...], updates: Array) -> Array:
     """A copy of the data, combined with updates at an index; kinds are ONNX's reductions."""
     dtype = data.dtype
-    add, multiply = np.add, np.multiply
+    add = np.add
+    multiply = np.multiply
     if dtype == np.bool_:
-        add, multiply = np.logical_or, np.logical_and
+        add = np.logical_or
+        multiply = np.logical_and
     combine = {"add": add, "mul": multiply, "max": np.maximum, "min": np.minimum}
     if kind == "none":
         result = data.copy()
@@ -78,7 +80,8 @@ def evaluate_scatter_nd(node: Use) -> Array:
 @evaluates("OneHot")
 def evaluate_one_hot(node: Use) -> Array:
     """`on` where the index equals the position along a new axis, else `off`."""
-    indices, values = converted_array(node.array(0), np.dtype(np.int64)), node.array(1)
+    indices = converted_array(node.array(0), np.dtype(np.int64))
+    values = node.array(1)
     depth: int = node["depth"]
     axis: int = node["axis"]
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)

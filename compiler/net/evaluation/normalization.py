@@ -29,7 +29,8 @@ def _epsilon(node: Use) -> float:
 @evaluates("Softmax", "LogSoftmax")
 def evaluate_softmax(node: Use) -> Array:
     """e**x divided by its sum along an axis, or the logarithm of that."""
-    x, axis = double(node.array(0)), node["axis"]
+    x = double(node.array(0))
+    axis = node["axis"]
     if x.size:
         x = x - np.max(x, axis, keepdims=True)
     power = np.exp(x)
@@ -41,7 +42,8 @@ def evaluate_softmax(node: Use) -> Array:
 @evaluates("LayerNormalization")
 def evaluate_layer_normalization(node: Use) -> list[Array]:
     """Normalised over the last axes; mean and inverse deviation are results too."""
-    x, dtype = double(node.array(0)), node.array(0).dtype
+    x = double(node.array(0))
+    dtype = node.array(0).dtype
     mean, variance = _moments(x, _rows(node))
     inverse = 1 / np.sqrt(variance + _epsilon(node))
     result = (x - mean) * inverse * double(node.array(1))
@@ -74,7 +76,8 @@ def evaluate_instance_normalization(node: Use) -> Array:
 @evaluates("GroupNormalization")
 def evaluate_group_normalization(node: Use) -> Array:
     """Groups of channels normalised; scale and bias are by channel, or by group."""
-    x, groups = double(node.array(0)), node["num_groups"]
+    x = double(node.array(0))
+    groups = node["num_groups"]
     channels = x.shape[1]
     grouped = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
     mean, variance = _moments(grouped, tuple(range(2, grouped.ndim)))
@@ -87,7 +90,8 @@ def evaluate_group_normalization(node: Use) -> Array:
 @evaluates("MeanVarianceNormalization")
 def evaluate_mean_variance_normalization(node: Use) -> Array:
     """The mean subtracted, divided by the deviation over some axes."""
-    x, axes = double(node.array(0)), tuple(node["axes"])
+    x = double(node.array(0))
+    axes = tuple(node["axes"])
     mean, variance = _moments(x, axes)
     return converted_array((x - mean) / (np.sqrt(variance) + 1e-9), node.array(0).dtype)
 
@@ -95,7 +99,8 @@ def evaluate_mean_variance_normalization(node: Use) -> Array:
 @evaluates("LpNormalization")
 def evaluate_lp_normalization(node: Use) -> Array:
     """Divided by the L1 or L2 norm along an axis; 0 where the norm is 0."""
-    x, axis = double(node.array(0)), node["axis"]
+    x = double(node.array(0))
+    axis = node["axis"]
     order = node["p"]
     powers = np.abs(x) if order == 1 else x * x
     total = np.sum(powers, axis, keepdims=True)
@@ -107,7 +112,8 @@ def evaluate_lp_normalization(node: Use) -> Array:
 @evaluates("LRN")
 def evaluate_local_response_normalization(node: Use) -> Array:
     """Divided by a power of the sum of squares over neighbouring channels."""
-    x, size = double(node.array(0)), node["size"]
+    x = double(node.array(0))
+    size = node["size"]
     channels = x.shape[1]
     before, after = (min(reach, channels) for reach in ((size - 1) // 2, size // 2))
     pads = [(0, 0)] * x.ndim

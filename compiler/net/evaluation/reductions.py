@@ -63,7 +63,8 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
 )
 def evaluate_reduction(node: Use) -> Array:
     """A reduction of some axes; integers wrap, means and roots are computed in float64."""
-    axes, dtype = tuple(node["axes"]), node.array(0).dtype
+    axes = tuple(node["axes"])
+    dtype = node.array(0).dtype
     x = node.array(0).astype(np.float64) if node.op_type in _INEXACT else double(node.array(0))
     result = converted_array(_reduced(node.op_type, x, axes), dtype)
     return result if node["keepdims"] else np.squeeze(result, axes)
@@ -85,8 +86,10 @@ def _extreme_position(node: Use, x: Array, axis: int) -> Array:
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     if not prod(shape):
         return np.zeros(shape, np.int64)
-    largest, last = node.op_type == "ArgMax", node["select_last_index"]
-    nan, none = nan_mask(x), lowest_value(x.dtype) if largest else _highest(x.dtype)
+    largest = node.op_type == "ArgMax"
+    last = node["select_last_index"]
+    nan = nan_mask(x)
+    none = lowest_value(x.dtype) if largest else _highest(x.dtype)
     numbers = np.where(nan, none, x) if nan.any() else x
     fits = x == (np.max if largest else np.min)(numbers, axis, keepdims=True)
     position = np.argmax(np.flip(fits, axis) if last else fits, axis, keepdims=True)

@@ -69,8 +69,10 @@ def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
 
     The type decides ties between two neighbours.
     """
-    extent, size = axis.extent, axis.size
-    x, scale = np.arange(size, dtype=kind), kind(axis.scale)
+    extent = axis.extent
+    size = axis.size
+    x = np.arange(size, dtype=kind)
+    scale = kind(axis.scale)
     match mode:
         case "asymmetric":
             return x / scale
@@ -140,8 +142,10 @@ def aligned_filters(node: Use) -> list[tuple[int, Array]]:
 
 def resamples_in_place(node: Use) -> bool:
     """Whether every axis keeps its size, and some element is not that of the same index."""
-    axes, mode = _axes(node), node["coordinate_transformation_mode"]
-    crop, nearest = mode == "tf_crop_and_resize", node["mode"] == "nearest"
+    axes = _axes(node)
+    mode = node["coordinate_transformation_mode"]
+    crop = mode == "tf_crop_and_resize"
+    nearest = node["mode"] == "nearest"
     if any(axis.size != axis.extent for axis in axes):
         return False
     for axis in axes:
@@ -222,7 +226,8 @@ def _interpolated(node: Use, data: Array, axis: _Axis, x: Array) -> Array:
 
 def _resized(node: Use, data: Array, axis: _Axis) -> Array:
     mode = node["coordinate_transformation_mode"]
-    crop, nearest = mode == "tf_crop_and_resize", node["mode"] == "nearest"
+    crop = mode == "tf_crop_and_resize"
+    nearest = node["mode"] == "nearest"
     if axis.size == axis.extent and axis.scale == 1 and not crop:
         return data
     x = _coordinates(mode, axis, np.float32 if nearest else np.float64)
@@ -242,7 +247,8 @@ def _resized(node: Use, data: Array, axis: _Axis) -> Array:
 @evaluates("Resize")
 def evaluate_resize(node: Use) -> Array:
     """Nearest, linear or cubic interpolation; integers are rounded and saturate."""
-    mode, dtype = node["mode"], node.array(0).dtype
+    mode = node["mode"]
+    dtype = node.array(0).dtype
     if mode not in ("nearest", "linear", "cubic"):
         raise ValueError(f"the mode {mode!r} is unknown")
     data = node.array(0) if mode == "nearest" else node.array(0).astype(np.float64)

@@ -131,5 +131,6 @@ def cast_array(
 @evaluates("Cast")
 def evaluate_cast(node: Use) -> Array:
     """Another element type."""
-    saturate, round_mode = bool(node["saturate"]), node["round_mode"]
+    saturate = bool(node["saturate"])
+    round_mode = node["round_mode"]
     return cast_array(node.array(0), node.dtype_of(node["to"]), saturate, round_mode)

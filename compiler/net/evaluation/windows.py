@@ -32,7 +32,8 @@ class PoolWindow:
 
 def _same_pads(mode: str, total: int) -> tuple[int, int]:
     """The padding before and after an axis by SAME_UPPER or SAME_LOWER."""
-    small, large = total // 2, total - total // 2
+    small = total // 2
+    large = total - total // 2
     return (small, large) if mode == "SAME_UPPER" else (large, small)
 
 
@@ -47,7 +48,8 @@ def _window_count(size: int, before: int, after: int, step: int, window: int, ce
 
 def pool_window(node: Use, kernel: Sequence[int], ceil: bool = False) -> PoolWindow:
     """The window of a convolution or pooling."""
-    spatial, rank = node.array(0).shape[2:], len(kernel)
+    spatial = node.array(0).shape[2:]
+    rank = len(kernel)
     if len(spatial) != rank:
         raise ValueError(f"a window of {rank} axes on an input of shape {node.array(0).shape}")
     strides = tuple(node["strides"] or [1] * rank)
@@ -84,7 +86,8 @@ def padded_array(x: Array, window: PoolWindow, fill: float) -> Array:
 def windows(x: Array, window: PoolWindow) -> Array:
     """A view of a padded input with the windows' counts, then the windows' elements, last."""
     rank = len(window.kernel)
-    lead, steps = x.shape[: x.ndim - rank], x.strides[x.ndim - rank :]
+    lead = x.shape[: x.ndim - rank]
+    steps = x.strides[x.ndim - rank :]
     outer = [step * stride for step, stride in zip(steps, window.strides, strict=True)]
     inside = [step * dilation for step, dilation in zip(steps, window.dilations, strict=True)]
     return np.lib.stride_tricks.as_strided(
@@ -113,7 +116,8 @@ def evaluate_max_pool(node: Use) -> list[Array]:
 
 def _positions(x: Array, window: PoolWindow, content: Array) -> Array:
     """The position in the input of each window's largest element, or NaN, the lowest of equals."""
-    spatial, rank = x.shape[2:], len(window.kernel)
+    spatial = x.shape[2:]
+    rank = len(window.kernel)
     pixels = np.arange(prod(spatial)).reshape(spatial)
     flat = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * rank)
     indices = windows(padded_array(pixels, window, -1), window)
@@ -127,7 +131,8 @@ def _positions(x: Array, window: PoolWindow, content: Array) -> Array:
 
 def _counts(node: Use, window: PoolWindow) -> Array:
     """How many elements each window averages over."""
-    include, total = node["count_include_pad"], np.ones(())
+    include = node["count_include_pad"]
+    total = np.ones(())
     for axis, size in enumerate(node.array(0).shape[2:]):
         starts = np.arange(window.counts[axis])[:, None] * window.strides[axis]
         at = starts + np.arange(window.kernel[axis]) * window.dilations[axis] - window.before[axis]

@@ -79,7 +79,8 @@ def canonical_use(
     """
     if not is_onnx_form(op_type, attributes):
         return CanonicalUse(list(inputs), from_front(op_type, attributes, _shapes(inputs)))
-    onnx, form = onnx_entry(op_type), OPERATORS[op_type].onnx
+    onnx = onnx_entry(op_type)
+    form = OPERATORS[op_type].onnx
     assert form is not None
     check_count(onnx, inputs, outputs)
     counted = onnx.from_front(attributes, _shapes(inputs))
@@ -137,7 +138,8 @@ def onnx_use(
         for position, name in form.decides_shape.items()
         if name in written
     }
-    rest, operands = list(inputs), list[InputT | Array | None]()
+    rest = list(inputs)
+    operands = list[InputT | Array | None]()
     for position in range(max([*arrays, len(inputs) + len(form.decides_shape) - 1]) + 1):
         decides = position in form.decides_shape
         operands.append(arrays.get(position) if decides else rest.pop(0) if rest else None)

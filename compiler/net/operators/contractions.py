@@ -41,7 +41,9 @@ FLOAT_CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 def _kernel(use: Use) -> Shape:
     """The spatial extents of a weight, checked against the image and the attribute."""
-    x, w, given = use.shape(), use.shape(1), use["kernel_shape"]
+    x = use.shape()
+    w = use.shape(1)
+    given = use["kernel_shape"]
     has_rank("its input", x, 3)
     has_rank("its weight", w, len(x), len(x))
     if tuple(given) != w[2:]:
@@ -143,7 +145,8 @@ def _conv_transpose(use: Use) -> list[Shape]:
 
 def _spread(use: Use, window: Window) -> Shape:
     """The spatial extents of the result of a transposed convolution."""
-    x, extra = use.shape(), per_axis(use, "output_padding", len(window.kernel))
+    x = use.shape()
+    extra = per_axis(use, "output_padding", len(window.kernel))
     cut = [before + after for before, after in zip(window.before, window.after, strict=True)]
     result = tuple(
         (size - 1) * window.strides[i] + window.reach[i] + extra[i] - cut[i]
@@ -158,7 +161,9 @@ def _spread(use: Use, window: Window) -> Shape:
 
 
 def _gemm(use: Use) -> list[Shape]:
-    a, b, c = use.shape(), use.shape(1), use.input(2)
+    a = use.shape()
+    b = use.shape(1)
+    c = use.input(2)
     has_rank("its input 0", a, 2, 2)
     has_rank("its input 1", b, 2, 2)
     rows, inner = a[::-1] if use["transA"] else a

@@ -115,7 +115,8 @@ def _binary(
 
 def _power_flops(use: Use) -> int:
     """A power of floats by 1, 2 or 3 is as cheap as a multiplication."""
-    base, exponent = use.inputs[0], use.input(1)
+    base = use.inputs[0]
+    exponent = use.input(1)
     array = None if exponent is None else exponent.array
     if base is None or "float" not in base.dtype or array is None or array.size != 1:
         return _COSTLY

@@ -37,7 +37,9 @@ def radices_of(length: int) -> tuple[int, ...]:
 
 
 def _shapes(use: Use) -> list[Shape]:
-    real, length, bins = use.shape(), use["length"], use["bins"]
+    real = use.shape()
+    length = use["length"]
+    bins = use["bins"]
     has_rank("its real part", real, 2, 2)
     if use.has(1):
         has_shape("its imaginary part", use.shape(1), real, f"the real part is {listed(real)}")

@@ -24,7 +24,8 @@ def gather_shape(use: Use) -> list[Shape]:
 
 def gather_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     """An index of the axis, which the indices hold."""
-    x, rank = use.shape(), len(use.shape(1))
+    x = use.shape()
+    rank = len(use.shape(1))
     axis = axis_in(use["axis"], len(x))
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
@@ -49,7 +50,8 @@ def gather_nd_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     """The first indices after those of the batch, which a tuple holds."""
     x, indices = use.shape(), use.shape(1)
     batch: int = use["batch_dims"]
-    depth, lead = indices[-1], len(indices) - 1
+    depth = indices[-1]
+    lead = len(indices) - 1
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         chosen = [algebra.index_at(1, [*i[:lead], k], x[batch + k]) for k in range(depth)]
@@ -61,7 +63,8 @@ def gather_nd_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 def _elements_fit(use: Use, x: Shape) -> None:
     """Check indices that choose single elements along an axis."""
     has_rank("its input", x, 1)
-    indices, axis = use.shape(1), axis_in(use["axis"], len(x))
+    indices = use.shape(1)
+    axis = axis_in(use["axis"], len(x))
     has_rank("its indices", indices, len(x), len(x))
     pairs = zip(without(indices, axis), without(x, axis), strict=True)
     if any(size > limit for size, limit in pairs):
@@ -86,7 +89,9 @@ def scatter_elements_shape(use: Use) -> list[Shape]:
 
 def gather_nd_shape(use: Use) -> list[Shape]:
     """A block for each tuple of indices."""
-    x, indices, batch = use.shape(), use.shape(1), use["batch_dims"]
+    x = use.shape()
+    indices = use.shape(1)
+    batch = use["batch_dims"]
     has_rank("its input", x, 1)
     has_rank("its indices", indices, 1)
     if batch >= min(len(x), len(indices)) or x[:batch] != indices[:batch]:

@@ -85,7 +85,9 @@ def _depth_to_space(use: Use) -> list[Shape]:
 
 
 def _depth_to_space_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    b, channels, column_row_depth = use["blocksize"], shapes[0][1], use["mode"] == "CRD"
+    b = use["blocksize"]
+    channels = shapes[0][1]
+    column_row_depth = use["mode"] == "CRD"
 
     def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         n, c, h, w = i
@@ -108,11 +110,13 @@ def _space_to_depth(use: Use) -> list[Shape]:
 
 
 def _space_to_depth_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    b, channels = use["blocksize"], use.shape()[1]
+    b = use["blocksize"]
+    channels = use.shape()[1]
 
     def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         n, c, h, w = i
-        cell, channel = c // channels, c % channels
+        cell = c // channels
+        channel = c % channels
         return [n, channel, h * b + cell // b, w * b + cell % b]
 
     return [[Map(0, at)]]
@@ -183,7 +187,9 @@ def slice_of(taken: Sequence[TakenIndices]) -> dict[str, list[int]]:
 
 def _slice_bounds(use: Use) -> dict[str, list[int]]:
     """Where each dimension of a Slice in ONNX's form begins, its step and its size."""
-    shape, starts, ends = use.shape(), use.vector(1), use.vector(2)
+    shape = use.shape()
+    starts = use.vector(1)
+    ends = use.vector(2)
     given, steps = use.integers(3), use.integers(4)
     axes = axes_in(list(range(len(starts))) if given is None else given, len(shape))
     steps = [1] * len(starts) if steps is None else steps
@@ -229,7 +235,9 @@ def _slice_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
 def _slice_operands(use: Use) -> dict[str, list[int]]:
     """ONNX's bounds: an end before the first element counts from the last one."""
-    start, step, shape = use["start"], use["step"], use.shape()
+    start = use["start"]
+    step = use["step"]
+    shape = use.shape()
     ends = [first + by * n for first, by, n in zip(start, step, use["size"], strict=True)]
     last = [end if end >= 0 else -n - 1 for end, n in zip(ends, shape, strict=True)]
     return {"starts": start, "ends": last, "axes": list(range(len(shape))), "steps": step}
@@ -243,7 +251,8 @@ def split_sizes(size: int, parts: int) -> list[int]:
 
 def _sizes_of_parts(use: Use) -> dict[str, list[int]]:
     """The sizes that ONNX's operand lists, or those of equal parts."""
-    shape, sizes = use.shape(), use.integers(1)
+    shape = use.shape()
+    sizes = use.integers(1)
     has_rank("its input", shape, 1)
     axis = axis_in(use["axis"], len(shape))
     parts: int = use["num_outputs"] or use.outputs
@@ -253,7 +262,8 @@ def _sizes_of_parts(use: Use) -> dict[str, list[int]]:
 
 
 def _split(use: Use) -> list[Shape]:
-    shape, sizes = use.shape(), use["sizes"]
+    shape = use.shape()
+    sizes = use["sizes"]
     has_rank("its input", shape, 1)
     axis = axis_in(use["axis"], len(shape))
     if len(sizes) != use.outputs or min(sizes) < 0 or sum(sizes) != shape[axis]:
@@ -275,7 +285,8 @@ def _split_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
 
 def _tile(use: Use) -> list[Shape]:
-    shape, repeats = use.shape(), use["repeats"]
+    shape = use.shape()
+    repeats = use["repeats"]
     if len(repeats) != len(shape) or any(count < 0 for count in repeats):
         raise ShapeMismatch(
             f"it repeats the input of shape {listed(shape)} by {listed(repeats)}: that needs one"

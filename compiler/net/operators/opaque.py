@@ -23,7 +23,8 @@ def _number_of_largest(use: Use) -> dict[str, int]:
 
 
 def _top_k(use: Use) -> list[Shape]:
-    shape, count = use.shape(), use["k"]
+    shape = use.shape()
+    count = use["k"]
     has_rank("its input", shape, 1)
     axis = axis_in(use["axis"], len(shape))
     if not 0 <= count <= shape[axis]:

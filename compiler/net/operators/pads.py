@@ -15,7 +15,9 @@ from compiler.tensors.dtypes import INDICES, MOVABLE
 
 def _full_pads(use: Use) -> dict[str, list[int]]:
     """The padding before each dimension and after each; ONNX lists those of some axes."""
-    shape, pads, axes = use.shape(), use.vector(1), use.integers(3)
+    shape = use.shape()
+    pads = use.vector(1)
+    axes = use.integers(3)
     padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
     if len(pads) != 2 * len(padded):
         raise ShapeMismatch(
@@ -29,7 +31,9 @@ def _full_pads(use: Use) -> dict[str, list[int]]:
 
 
 def _pad(use: Use) -> list[Shape]:
-    shape, value, rank = use.shape(), use.input(1), len(use.shape())
+    shape = use.shape()
+    value = use.input(1)
+    rank = len(use.shape())
     has_shape("its attribute pads", (len(use["pads"]),), (2 * rank,), "two numbers a dimension")
     pads = list(zip(use["pads"][:rank], use["pads"][rank:], strict=True))
     for axis, (before, after) in enumerate(pads):
@@ -56,7 +60,8 @@ def pad_positions(mode: str, before: int, extent: int, size: int) -> NDArray[np.
     What negative pads take away is gone before the rest is repeated.
     """
     after = size - before - extent
-    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
+    gone = max(0, -before)
+    kept = extent + min(before, 0) + min(after, 0)
     places = np.arange(size) - max(0, before)
     if mode == "edge":
         return gone + np.clip(places, 0, kept - 1)
@@ -80,7 +85,8 @@ def _pad_position(
     if size <= LONGEST_TABLE or size + 2 * extent > 2**31 - 1:
         return algebra.entry(pad_positions(mode, before, extent, size), position)
     after = size - before - extent
-    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
+    gone = max(0, -before)
+    kept = extent + min(before, 0) + min(after, 0)
     if mode == "edge":
         inside = algebra.larger(position - max(0, before), 0)
         return gone + algebra.smaller(inside, kept - 1)

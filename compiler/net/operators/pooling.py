@@ -9,7 +9,8 @@ from compiler.tensors.dtypes import FLOATS
 
 
 def _pool(use: Use) -> list[Shape]:
-    x, kernel = use.shape(), tuple(use["kernel_shape"])
+    x = use.shape()
+    kernel = tuple(use["kernel_shape"])
     has_rank("its input", x, 3)
     if len(kernel) != len(x) - 2:
         raise ShapeMismatch(

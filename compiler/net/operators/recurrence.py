@@ -39,7 +39,9 @@ DEFAULT_ACTIVATIONS = {
 
 
 def _recurrence(use: Use) -> list[Shape]:
-    x, weight, cell = use.shape(), use.shape(1), use["cell"]
+    x = use.shape()
+    weight = use.shape(1)
+    cell = use["cell"]
     has_rank("its input", x, 3, 3)
     has_rank("its weight R", weight, 3, 3)
     (steps, batch, _), (directions, _, hidden), gates = x, weight, GATES[cell]

@@ -31,7 +31,8 @@ def reduced(shape: Shape, axes: list[int], keep: bool) -> Shape:
 
 def _axes_of_operand(use: Use) -> dict[str, list[int]]:
     """The axes that ONNX's operand lists; all of them, or none, if it lists none."""
-    rank, given = len(use.shape()), use.integers(1)
+    rank = len(use.shape())
+    given = use.integers(1)
     if not given:
         return {"axes": [] if use["noop_with_empty_axes"] else list(range(rank))}
     return {"axes": sorted({axis_in(axis, rank) for axis in given})}
@@ -51,7 +52,8 @@ def _one_axis(use: Use) -> list[int]:
 
 
 def _reduce(use: Use) -> list[Shape]:
-    shape, axes = use.shape(), use["axes"]
+    shape = use.shape()
+    axes = use["axes"]
     for axis in axes:
         axis_in(axis, len(shape))
     if any(axis >= other for axis, other in pairwise(axes)):

@@ -14,7 +14,8 @@ SEGMENT_REDUCE = "SegmentReduce"
 
 
 def _order(use: Use) -> list[Shape]:
-    indices, slots = use.shape(), use["slots"]
+    indices = use.shape()
+    slots = use["slots"]
     has_rank("its input", indices, 1, 1)
     return [(slots + 1,), indices]
 

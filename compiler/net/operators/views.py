@@ -12,7 +12,8 @@ from compiler.tensors.dtypes import MOVABLE
 
 
 def _flatten(use: Use) -> list[Shape]:
-    shape, axis = use.shape(), use["axis"]
+    shape = use.shape()
+    axis = use["axis"]
     if not -len(shape) <= axis <= len(shape):
         raise ShapeMismatch(f"axis {axis} is outside the input of shape {listed(shape)}")
     cut = axis + len(shape) if axis < 0 else axis
@@ -39,7 +40,8 @@ def _rest(shape: Shape, wanted: list[int], target: list[int]) -> int:
 
 
 def _shape_of_target(use: Use) -> dict[str, Shape]:
-    shape, target = use.shape(), use.vector(1)
+    shape = use.shape()
+    target = use.vector(1)
     # The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred.
     allow_zero = bool(use["allowzero"])
     wanted = [
@@ -65,14 +67,16 @@ def _reshape(use: Use) -> list[Shape]:
 
 def _dropped_axes(use: Use) -> dict[str, list[int]]:
     """Every axis of one element, if ONNX's operand is left out."""
-    shape, given = use.shape(), use.integers(1)
+    shape = use.shape()
+    given = use.integers(1)
     if given is None:
         return {"axes": [axis for axis, size in enumerate(shape) if size == 1]}
     return {"axes": sorted({axis_in(axis, len(shape)) for axis in given})}
 
 
 def _squeeze(use: Use) -> list[Shape]:
-    shape, axes = use.shape(), [axis_in(axis, len(use.shape())) for axis in use["axes"]]
+    shape = use.shape()
+    axes = [axis_in(axis, len(use.shape())) for axis in use["axes"]]
     for axis in axes:
         if shape and shape[axis] != 1:
             raise ShapeMismatch(
@@ -88,8 +92,10 @@ def _added_axes(use: Use) -> dict[str, list[int]]:
 
 
 def _unsqueeze(use: Use) -> list[Shape]:
-    shape, rank = use.shape(), len(use.shape()) + len(use["axes"])
-    axes, rest = set(axes_in(use["axes"], rank)), iter(shape)
+    shape = use.shape()
+    rank = len(use.shape()) + len(use["axes"])
+    axes = set(axes_in(use["axes"], rank))
+    rest = iter(shape)
     return [tuple(1 if i in axes else next(rest) for i in range(rank))]
 
 

@@ -82,8 +82,11 @@ def window_counts(use: Use, window: Window, ceil: bool = False) -> Shape:
 
 
 def _window_counts(use: Use, window: Window, axis: int, ceil: bool) -> int:
-    shape, mode = use.shape(), use["auto_pad"]
-    size, stride, reach = shape[axis + 2], window.strides[axis], window.reach[axis]
+    shape = use.shape()
+    mode = use["auto_pad"]
+    size = shape[axis + 2]
+    stride = window.strides[axis]
+    reach = window.reach[axis]
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         return -(-size // stride)
     padding = 0 if mode == "VALID" else window.before[axis] + window.after[axis]
