@@ -130,7 +130,9 @@ def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Location]]:
         yield op.outputs[0], Location(op.inputs[0], 0)
     elif (starts := part_starts(op)) is not None:
         type = op.inputs[0].type
-        shape, block, size = shape_of(type), stored_block(type), ELEMENT_BYTES[dtype_of(type)]
+        shape = shape_of(type)
+        block = stored_block(type)
+        size = ELEMENT_BYTES[dtype_of(type)]
         order = _stored_axes(len(shape), block)
         steps = {axis: prod(shape[a] for a in order[i + 1 :]) for i, axis in enumerate(order)}
         if not block or all(start[1] % block == 0 for start in starts):
@@ -142,7 +144,8 @@ def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Location]]:
 def part_starts(op: OperatorOp) -> list[list[int]] | None:
     """The index in operand 0 of each result's first element; None unless, in memory, each result
     is a range of consecutive elements of it."""
-    shape, shapes = shape_of(op.inputs[0].type), [shape_of(value.type) for value in op.outputs]
+    shape = shape_of(op.inputs[0].type)
+    shapes = [shape_of(value.type) for value in op.outputs]
     if op.type_name not in PARTS or not any(map(prod, shapes)):
         return None
     starts: list[list[int]] = []
@@ -192,7 +195,8 @@ def _emplace(op: OperatorOp, forest: _Forest, outputs: Mapping[SSAValue, int]) -
         return []
     emplaced: dict[SSAValue, Location] = {}
     copies: list[int] = []
-    offset, above = 0, forest.locate(result).root
+    offset = 0
+    above = forest.locate(result).root
     for i, size in sizes.items():
         root = forest.whole_root(op.inputs[i])
         if root is None or root in outputs or root in emplaced or root is above:

@@ -158,11 +158,13 @@ class _Finder:
     def at(self, softmax: int) -> Attention | None:
         """The attention around a softmax over the last axis, if it is one."""
         node = self.network.operators[softmax]
-        shape, scores = self.shape(node.outputs[0]), node.inputs[0]
+        shape = self.shape(node.outputs[0])
+        scores = node.inputs[0]
         last = node.attributes["axis"] == max(len(shape), 1) - 1
         if scores is None or not last or len(shape) < 2 or not prod(shape):
             return None
-        chain, after = self.chain(scores), self.weights(node.outputs[0])
+        chain = self.chain(scores)
+        after = self.weights(node.outputs[0])
         if chain is None or after is None:
             return None
         return self.assemble(chain, softmax, after)
@@ -312,7 +314,9 @@ class _Finder:
 
     def result(self, value: int) -> StridedOperand:
         """The second MatMul's result as a window of what is computed of each element of it."""
-        last, path, ends = value, list[int](), list[int]()
+        last = value
+        path = list[int]()
+        ends = list[int]()
         while (user := self.only_user(last)) is not None and user not in self.kept:
             node = self.network.operators[user]
             renaming = self.is_renaming(node) and node.inputs[0] == last

@@ -27,6 +27,7 @@ def holds_groups(op: OperatorOp, block: int) -> bool:
 
 def merges_in_blocks(op: OperatorOp, block: int) -> bool:
     """Whether channel blocks hold whole groups, several of which fill an MMA tile."""
-    groups, channels = op["group"], shape_of(op.inputs[0].type)[1]
+    groups = op["group"]
+    channels = shape_of(op.inputs[0].type)[1]
     members = channels // groups
     return holds_groups(op, block) and bool(filling_merges(groups, members, members, block))

@@ -152,7 +152,8 @@ def works_of(groups: Sequence[GroupOp]) -> list[Work]:
 
 def estimate(work: Work, roofline: Roofline = CPU) -> int:
     """The time of a kernel in ns by the roofline model, its launch included."""
-    compute, memory = work.flops / roofline.flops_per_ns, work.nbytes / roofline.bytes_per_ns
+    compute = work.flops / roofline.flops_per_ns
+    memory = work.nbytes / roofline.bytes_per_ns
     return roofline.launch_ns + ceil(max(compute, memory))
 
 

@@ -179,7 +179,8 @@ class _Reader:
         if reduces is None:
             reduced_rows = None
         else:
-            shape, axes = shape_of(op.inputs[0].type), set(reduces(operator_use(op)))
+            shape = shape_of(op.inputs[0].type)
+            axes = set(reduces(operator_use(op)))
             first = min(axes, default=len(shape))
             long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
             reduced_rows = squeezed_shape(shape) if long <= axes and prod(shape) else None

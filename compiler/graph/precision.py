@@ -139,7 +139,8 @@ def streamed_weights(group: GroupOp) -> list[int]:
     for op in group.operators:
         if op.type_name not in ("MatMul", "Gemm") or op.inputs[1] not in arguments:
             continue
-        number, shape = arguments.index(op.inputs[1]), shape_of(op.outputs[0].type)
+        number = arguments.index(op.inputs[1])
+        shape = shape_of(op.outputs[0].type)
         weight = group.inputs[number]
         constant = isinstance(weight.owner, WeightOp) and dtype_of(weight.type) == "float32"
         alone = op.inputs[1].has_one_use() and len(shape_of(weight.type)) == 2
@@ -298,7 +299,8 @@ def _prefers_float32(op: OperatorOp, merging: bool) -> bool:
     copied one at a time, which is asynchronous in 32 bits only.
     """
     groups, (channels, *image) = op["group"], shape_of(op.inputs[0].type)[1:]
-    own, taps = channels // groups, prod(shape_of(op.inputs[1].type)[2:])
+    own = channels // groups
+    taps = prod(shape_of(op.inputs[1].type)[2:])
     if own * 2 % BLOCK_BYTES == 0 or not image:
         return False
     if groups == 1:
@@ -366,7 +368,8 @@ def _constant(value: SSAValue) -> numpy.ndarray | None:
 
 def _sources(value: SSAValue) -> Iterator[SSAValue]:
     """A value and all values of its group from which it is computed element by element."""
-    pending, seen = [value], {value}
+    pending = [value]
+    seen = {value}
     while pending:
         value = pending.pop()
         yield value

@@ -140,9 +140,11 @@ def _links(
         node = network.operators[number]
         link = _scaling(network, node, number) or _naming(network, node, number, value)
         if link is None and allowed.masked:
-            link, allowed = _masking(network, number), replace(allowed, masked=False)
+            link = _masking(network, number)
+            allowed = replace(allowed, masked=False)
         elif link is None and allowed.unit_axis is not None:
-            link, allowed = _norming(network, producers, number), replace(allowed, unit_axis=None)
+            link = _norming(network, producers, number)
+            allowed = replace(allowed, unit_axis=None)
         if link is None:
             return
         yield link
@@ -179,7 +181,8 @@ def _norm_of(
     network: Network, producers: Mapping[int, int], before: int, divisor: int | None
 ) -> _Norm | None:
     """The norms of a value that another one is, or that with numbers where norms are less."""
-    path, floor = list[int](), 0.0
+    path = list[int]()
+    floor = 0.0
     while divisor is not None and divisor in producers:
         path.append(producers[divisor])
         node = network.operators[path[-1]]
@@ -189,7 +192,8 @@ def _norm_of(
         bound = 0.0 if node.type == "Expand" else _lower_bound(network, node)
         if bound is None:
             return None
-        divisor, floor = node.inputs[0], max(floor, bound)
+        divisor = node.inputs[0]
+        floor = max(floor, bound)
     return None
 
 
@@ -233,7 +237,8 @@ def _scaling(network: Network, node: Node, number: int) -> _Link | None:
     if node.type not in ("Mul", "Div"):
         return None
     for position, other in ((0, 1), (1, 0)) if node.type == "Mul" else ((0, 1),):
-        before, scalar = node.inputs[position], network.constants.get(node.inputs[other] or 0)
+        before = node.inputs[position]
+        scalar = network.constants.get(node.inputs[other] or 0)
         same = before is not None and network.values[before] == network.values[node.outputs[0]]
         if before is not None and same and scalar is not None and scalar.size == 1:
             factor = float(scalar.ravel()[0])
@@ -249,7 +254,8 @@ def _follow(
     network: Network, links: Sequence[_Link], allowed: Allowed = PLAIN
 ) -> StridedOperand | None:
     """The operand at the first link as a window of the value that the last one reads."""
-    source, factor = links[-1].before, 1.0
+    source = links[-1].before
+    factor = 1.0
     window: StridedWindow | None = StridedWindow.contiguous(network.values[source].shape)
     for link in reversed(links):
         node = network.operators[link.operator]
@@ -279,12 +285,14 @@ def _becomes(network: Network, links: Sequence[_Link], axis: int, place: int) ->
     """Whether an axis of what the last link computes is a matrix axis of the operand at the first
     one, and no other axis is part of it."""
     shape = network.values[links[-1].after].shape
-    extent, stride = shape[axis], prod(shape[axis + 1 :])
+    extent = shape[axis]
+    stride = prod(shape[axis + 1 :])
     whole = StridedOperand(links[-1].after, StridedWindow.contiguous(shape))
     traced = _follow(network, links[:-1]) if len(links) > 1 else whole
     if traced is None or extent < 2 or traced.window.axes[place] != ((extent, stride),):
         return False
-    window, place = traced.window, place + len(traced.window.axes)
+    window = traced.window
+    place = place + len(traced.window.axes)
     others = [run for i, runs in enumerate(window.axes) for run in runs if i != place]
     inner = sum((count - 1) * step for count, step in others if step < stride)
     apart = all(step < stride or step % (extent * stride) == 0 for _, step in others)

@@ -101,7 +101,8 @@ def find_channels_last(group: GroupOp) -> ChannelsLast | None:
     before = {i: chain for i, chain in chains.items() if chain is not None}
     if arguments.index(image) not in before:
         return None
-    first, after = arguments.index(image), _chain_after(group, convolution)
+    first = arguments.index(image)
+    after = _chain_after(group, convolution)
     wide = [
         i
         for i, a in enumerate(arguments)
@@ -147,7 +148,8 @@ def _is_weight(group: GroupOp, number: int) -> bool:
 
 def _chain_before(value: SSAValue) -> Chain | None:
     """The group of Transposes, and the views after it, that give an image its channels last."""
-    image, views = shape_of(value.type), list[OperatorOp]()
+    image = shape_of(value.type)
+    views = list[OperatorOp]()
     while isinstance(value.owner, OperatorOp) and KINDS[value.owner.type_name] is Kind.VIEW:
         views.insert(0, value.owner)
         value = value.owner.inputs[0]
@@ -168,7 +170,8 @@ def _chain_before(value: SSAValue) -> Chain | None:
 def _chain_after(group: GroupOp, convolution: OperatorOp) -> Chain | None:
     """The group that alone reads a convolution's result, if all of its results are that with
     channels last."""
-    value, views = group.outputs[0], list[OperatorOp]()
+    value = group.outputs[0]
+    views = list[OperatorOp]()
     user = value.get_user_of_unique_use()
     while isinstance(user, OperatorOp) and KINDS[user.type_name] is Kind.VIEW:
         views.append(user)

@@ -143,7 +143,8 @@ def _is_computed_there(value: SSAValue) -> bool:
 
 def _is_contracted(value: SSAValue) -> bool:
     """Whether a contraction, and elementwise operators after it, compute a value."""
-    ahead, seen = [value], {value}
+    ahead = [value]
+    seen = {value}
     for _ in range(MOST_FOLLOWING):
         owner = ahead.pop().owner if ahead else None
         if not isinstance(owner, OperatorOp):

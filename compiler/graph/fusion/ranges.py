@@ -12,7 +12,7 @@ from compiler.net.operators import KINDS, Kind
 LEAST_ELEMENTS = 1 << 10
 """Fewest elements of a tensor whose range its producer finds: fewer are reduced in no time."""
 
-WARP, PART_ELEMENTS = 32, 1 << 11
+SMALL_PART, PART_ELEMENTS = 32, 1 << 11
 """Elements of a part of a small tensor and of a large one: as many as a block stores, or fewer; a
 quarter of these where blocks have elements alone."""
 
@@ -84,7 +84,7 @@ def range_parts(elements: int, types: Sequence[str]) -> int:
     few, most = MANY_PARTS, PART_ELEMENTS
     if {KINDS[type] for type in types} <= {Kind.ELEMENTWISE, Kind.VIEW}:
         few, most = 4 * few, most // 4
-    few = min(few, elements // WARP)
+    few = min(few, elements // SMALL_PART)
     return 1 << (min(MOST_PARTS, max(few, elements // most)) - 1).bit_length()
 
 
@@ -118,7 +118,8 @@ def is_row_sum(network: Network, node: Node) -> bool:
 def _followed(network: Network, tensor: int, lowest: int, highest: int) -> list[TensorRange]:
     """The range with the operators that need nothing but it, the tensor and constants."""
     shape = network.values[tensor].shape
-    members, wide = {lowest, highest}, False
+    members = {lowest, highest}
+    wide = False
     inside = {network.operators[i].outputs[0] for i in members}
     for i in range(min(members) + 1, len(network.operators)):
         node = network.operators[i]

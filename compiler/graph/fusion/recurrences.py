@@ -114,7 +114,8 @@ class RecurrentConfig:
     def shared_bytes(self, recurrence: Recurrence, element_bytes: int, registers: int) -> int:
         """Bytes of shared memory of a block: counters, states, the block's part of the next one,
         sums and weights; see recurrence.cuh."""
-        chunks, sequences = self.chunks(recurrence, element_bytes), recurrence.sequences
+        chunks = self.chunks(recurrence, element_bytes)
+        sequences = recurrence.sequences
         pitch = CHUNK_BYTES * (chunks + (chunks + 1) % 2)
         own = sequences * self.units(recurrence) * element_bytes
         line = 4 * (TILE_ROWS * self.tiles(recurrence) + 4)
@@ -129,7 +130,8 @@ def recurrent_configs(recurrence: Recurrence, target: GpuTarget) -> Iterator[Rec
     """The configs whose weights fit the blocks, large clusters first."""
     if target.precision not in ELEMENT_BYTES or not target.has_mma or not recurrence.hidden:
         return
-    size, registers = element_bytes_of(target), target.device.registers
+    size = element_bytes_of(target)
+    registers = target.device.registers
     most = [n for n in BLOCKS if n <= target.largest_cluster]
     clusters = sorted({_cluster(recurrence.hidden, n) for n in most}, reverse=True)
     for blocks, warps, splits in product(clusters, WARPS, SPLITS):
@@ -157,7 +159,8 @@ def step_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) 
     All of it is done for each exchange.
     """
     size = element_bytes_of(target)
-    tiles, chunks = config.own_tiles(recurrence), config.own_chunks(recurrence, size)
+    tiles = config.own_tiles(recurrence)
+    chunks = config.own_chunks(recurrence, size)
     others = chunks - config.held(recurrence, size, target.device.registers)
     multiplying = MMA_US * CHUNK_MMAS * tiles * chunks * config.warps
     reading = SHARED_US * tiles * others * config.warps

@@ -114,7 +114,8 @@ def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
 def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
     """Whether bytes that a node widens become bytes again, or are made for it alone and are float8s
     or become a result of the model, which is written wide in any case."""
-    u, op = edge.source, growth.table.operations[v]
+    u = edge.source
+    op = growth.table.operations[v]
     alone = set(growth.table.users[u]) == {v} and u not in growth.table.outputs
     rounded = growth.table.nodes[u].name == "Cast" and dtype_of(op.operands[0].type) in FLOAT8
     return (alone and (rounded or _is_result(growth, v))) or _narrows_again(growth, v)
@@ -122,7 +123,8 @@ def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
 
 def _is_result(growth: Growth, v: int) -> bool:
     """Whether elementwise operators, each the only user of the one before, lead to an output."""
-    nodes, shape = growth.table.nodes, growth.table.nodes[v].shape
+    nodes = growth.table.nodes
+    shape = growth.table.nodes[v].shape
     for _ in range(growth.rules.max_operators):
         if v in growth.table.outputs:
             return True
@@ -142,7 +144,9 @@ def _narrows_again(growth: Growth, v: int) -> bool:
     is fused into the kernel of its last operand, so none may be computed after the node.
     """
     nodes = growth.table.nodes
-    shape, w, inside = nodes[v].shape, v, {v}
+    shape = nodes[v].shape
+    w = v
+    inside = {v}
     for _ in range(growth.rules.max_operators):
         users = set(growth.table.users[w])
         if len(users) != 1 or w in growth.table.outputs:
@@ -184,7 +188,8 @@ def _is_written(growth: Growth, v: int) -> bool:
 
 def _rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     """An operator on a reduction's result and the rows that it reduced, as in a normalisation."""
-    anchor, shape = growth.kernels[other].anchor, growth.kernels[other].shape
+    anchor = growth.kernels[other].anchor
+    shape = growth.kernels[other].shape
     full = growth.table.nodes[anchor].full
     if full is None or full != growth.table.nodes[v].shape or edge.shape != shape:
         return False
@@ -216,11 +221,13 @@ def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
 
     Copying these costs less than a kernel that reads both.
     """
-    anchor, op = growth.kernels[other].anchor, growth.table.operations[v]
+    anchor = growth.kernels[other].anchor
+    op = growth.table.operations[v]
     summed = anchor >= 0 and growth.table.nodes[anchor].name == SEGMENT_REDUCE
     if not summed or not isinstance(op, OperatorOp) or op.type_name != "Concat":
         return False
-    rows, operand = growth.table.operations[anchor].results[0], op.inputs[edge.operand]
+    rows = growth.table.operations[anchor].results[0]
+    operand = op.inputs[edge.operand]
     alike = shape_of(operand.type) == shape_of(rows.type) and _is_single(growth, other)
     rank = len(shape_of(operand.type))
     by_row = rank > 1 and op["axis"] == 1

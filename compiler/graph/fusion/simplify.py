@@ -100,7 +100,8 @@ def _keeps_order(op: OperatorOp) -> Simplification | None:
         return _same_type(op)
     ((first, *others),) = operator_maps(op)
     source = op.inputs[first.operand]
-    before, count = shape_of(source.type), prod(shape)
+    before = shape_of(source.type)
+    count = prod(shape)
     if others or not same_extents([prod(before)], [count]):
         return None
     constants = [constant_operand(op, operand) for operand in range(len(op.inputs))]
@@ -128,7 +129,8 @@ def _neutral(operand: int, neutral: float) -> SimplificationRule:
     """Drop an operand that is neutral everywhere; of floats, a zero of the other sign is not."""
 
     def rule(op: OperatorOp) -> SSAValue | None:
-        other, array = op.inputs[1 - operand], constant_operand(op, operand)
+        other = op.inputs[1 - operand]
+        array = constant_operand(op, operand)
         if array is None or other.type != op.outputs[0].type or not (array == neutral).all():
             return None
         signed = neutral == 0 and "float" in dtype_of(other.type)

@@ -98,7 +98,9 @@ class _Finder:
 
     def chain(self, value: int) -> _Chain | None:
         """The pointwise convolution from which a value is computed element by element."""
-        pending, members, convolutions = [value], set[int](), set[int]()
+        pending = [value]
+        members = set[int]()
+        convolutions = set[int]()
         shape = self.network.values[value].shape
         while pending:
             producer = self.producers.get(pending.pop())

@@ -109,7 +109,8 @@ class Growth:
         return self._escaping[u]
 
     def _meets_again(self, u: int) -> bool:
-        shape, outputs = self.table.nodes[u].shape, self.table.outputs
+        shape = self.table.nodes[u].shape
+        outputs = self.table.outputs
         ahead = list(self.table.users[u])
         heapify(ahead)
         if u in outputs or not ahead:

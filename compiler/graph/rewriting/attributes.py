@@ -91,6 +91,7 @@ def as_operator(
 def _bounds_of_each_axis(shape: Shape, axis: int, start: int, stop: int) -> dict[str, Any]:
     """The attributes of a Slice of one axis; raises ShapeMismatch for an axis that is not there."""
     axis_in(axis, len(shape))
-    starts, sizes = [0] * len(shape), list(shape)
+    starts = [0] * len(shape)
+    sizes = list(shape)
     starts[axis], sizes[axis] = start, stop - start
     return {"start": starts, "step": [1] * len(shape), "size": sizes}

@@ -95,7 +95,8 @@ def _slice_of_concat(terms: "Terms", x: "Term", axis: int, start: int, stop: int
 
 def _transpose(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A Transpose that keeps the order is its tensor; two are one."""
-    x, perm = inputs[0], attributes["perm"]
+    x = inputs[0]
+    perm = attributes["perm"]
     assert x is not None
     if list(perm) == sorted(perm):
         return x
