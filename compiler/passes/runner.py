@@ -102,7 +102,8 @@ class Runner:
                 self._run(module, step, bool(each) or step is steps[-1])
 
     def _run(self, module: ModuleOp, step: ModulePass, verified: bool) -> None:
-        spec, start = str(step.spec(include_default=True)), perf_counter()
+        spec = str(step.spec(include_default=True))
+        start = perf_counter()
         if self.weights is not None:
             notify(PassBegan(step.name))
         kernels = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None

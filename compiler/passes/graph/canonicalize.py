@@ -135,7 +135,8 @@ def _reshaped(op: OperatorOp, value: SSAValue, shape: Shape | None) -> SSAValue:
     """A value in another shape, before an operator."""
     if shape is None:
         return value
-    type, owner = tensor_type(dtype_of(value.type), shape), value.owner
+    type = tensor_type(dtype_of(value.type), shape)
+    owner = value.owner
     match owner:
         case ConstantOp():
             array = attribute_to_array(owner.value)

@@ -59,7 +59,8 @@ def _moving(group: GroupOp) -> OperatorOp | None:
     operators = [op for op in group.operators if op.type_name != "Cast"]
     if len(operators) != 1 or operators[0].type_name not in PARTS or not _is_exact(group):
         return None
-    op, outside = operators[0], [*group.inputs, *group.outputs]
+    op = operators[0]
+    outside = [*group.inputs, *group.outputs]
     blocked = all(stored_block(value.type) for value in outside)
     traced = all(_argument(group, value) for value in moved_operands(op))
     sources = [_source(value) for value in group.results_yielded]

@@ -102,7 +102,8 @@ def _computed(value: SSAValue) -> OpResult | None:
 
 def _with_ranges(group: GroupOp, result: int, count: int) -> Sequence[SSAValue]:
     """The extremes of the parts of a group's result: the last results of a new group."""
-    block, value = group.body.block, group.results_yielded[result]
+    block = group.body.block
+    value = group.results_yielded[result]
     last = block.last_op
     assert last is not None
     if dtype_of(value.type) != "float32":

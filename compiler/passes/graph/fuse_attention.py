@@ -39,7 +39,8 @@ class FuseAttention(GraphPass):
         """Group the attentions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
             if target_of(graph).fuses_attention and "Softmax" in operator_types(graph):
-                network, on_gpu = read_network(graph), target_of(graph).is_gpu
+                network = read_network(graph)
+                on_gpu = target_of(graph).is_gpu
                 for attention in find_attentions(network):
                     if on_gpu or attention.pays_on_cpu(network):
                         operators = network.operators_at(attention.operators)
@@ -49,7 +50,8 @@ class FuseAttention(GraphPass):
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
     """The operators, with clones of those that others use too; the last one computes the result."""
-    needed, copies = _needed_outside(operators), dict[SSAValue, SSAValue]()
+    needed = _needed_outside(operators)
+    copies = dict[SSAValue, SSAValue]()
     own: list[OperatorOp] = []
     for op in operators:
         mine = clone_before(op, op) if op in needed else op

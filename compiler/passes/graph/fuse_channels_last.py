@@ -51,7 +51,8 @@ def _fuse(graph: GraphOp) -> None:
 
 def _merge(match: ChannelsLast) -> None:
     """Make one group of a convolution, copies of the Transposes before it, and what is after it."""
-    group, after = match.convolution, match.after
+    group = match.convolution
+    after = match.after
     following = (group if after is None else after.group).next_op
     copied: list[Operation] = []
     for number, chain in match.before.items():

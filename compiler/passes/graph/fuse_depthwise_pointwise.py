@@ -125,7 +125,8 @@ def _group_of(op: OperatorOp) -> GroupOp:
 
 def _merge(first: GroupOp, second: GroupOp) -> None:
     """Merge two groups, and a Relu that computes the first one's input."""
-    following, relu = second.next_op, _relu_before(first)
+    following = second.next_op
+    relu = _relu_before(first)
     operations = [*ungroup(first), *ungroup(second)]
     if relu is not None:
         # A clone of a group's Relu, for these users only.

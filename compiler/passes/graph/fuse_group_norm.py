@@ -42,7 +42,8 @@ class FuseGroupNorm(GraphPass):
                 continue
             for add in list(graph.body.block.ops):
                 if isinstance(add, OperatorOp) and (norm := find_group_norm(add)):
-                    shape, dtype = shape_of(add.outputs[0].type), dtype_of(add.outputs[0].type)
+                    shape = shape_of(add.outputs[0].type)
+                    dtype = dtype_of(add.outputs[0].type)
                     vector = tensor_type(dtype, (shape[1],))
                     scale, bias = (WeightOp(key, vector) for key in (norm.scale, norm.bias))
                     insert_before(add, scale, bias)

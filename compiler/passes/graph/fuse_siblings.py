@@ -62,7 +62,8 @@ class FuseSiblings(GraphPass):
                 self._fuse(graph)
 
     def _fuse(self, graph: GraphOp) -> None:
-        network, filling = read_network(graph), roofline_of(target_of(graph)).filling
+        network = read_network(graph)
+        filling = roofline_of(target_of(graph)).filling
         busy = None if filling is None else filling // SMALLER_TILES
         families = find_families(network, 0 if self.matmuls else busy, self.convolutions)
         for family in families:
@@ -71,7 +72,8 @@ class FuseSiblings(GraphPass):
                 network.operators_at(branch[position] for branch in family.branches)
                 for position in range(len(family.branches[0]))
             ]
-            before, whole = [op.inputs[0] for op in positions[0]], positions[0][0].inputs[0]
+            before = [op.inputs[0] for op in positions[0]]
+            whole = positions[0][0].inputs[0]
             for position, branches in enumerate(positions):
                 node = network.operators[family.branches[0][position]]
                 operands = [
@@ -128,7 +130,8 @@ def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int) -> None:
 
     A Reshape of all columns is a view, a Reshape of a slice would need a copy.
     """
-    value, columns = op.outputs[0], shape_of(whole.type)[-1]
+    value = op.outputs[0]
+    columns = shape_of(whole.type)[-1]
     for user in {use.operation for use in value.uses}:
         size = head_size(shape_of(value.type), shape_of(user.results[0].type))
         if isinstance(user, OperatorOp) and user.type_name == "Reshape" and size is not None:

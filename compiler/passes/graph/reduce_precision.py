@@ -83,7 +83,8 @@ class ReducePrecision(GraphPass):
 
 def _write_copies(copies: CopiedOutputs) -> None:
     """Let a group yield some results twice, and the readers take the second ones."""
-    group, count = copies.group, len(copies.group.outputs)
+    group = copies.group
+    count = len(copies.group.outputs)
     yielded = group.results_yielded
     yielded = [*yielded, *(yielded[number] for number in copies.readers)]
     body = group.detach_region(group.body)

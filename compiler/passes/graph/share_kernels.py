@@ -82,7 +82,8 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
     argument = block.insert_arg(weight.type, len(block.args))
     group.operands = [*group.operands, weight]
     for constant in scale.constants:
-        value, constant_type = argument, constant.output.type
+        value = argument
+        constant_type = constant.output.type
         if constant_type != weight.type:
             to = {"to": int64(_TYPES[dtype_of(constant_type)])}
             scalar = tensor_type(dtype_of(constant_type), ())

@@ -58,7 +58,8 @@ class _Writer:
         self, inputs: Sequence[SSAValue], sizes: Sequence[int], /, **attributes: Value
     ) -> Sequence[SSAValue]:
         """An operator of the same type, whose results have these sizes along the axis."""
-        shape, dtype = shape_of(self.op.outputs[0].type), dtype_of(self.op.outputs[0].type)
+        shape = shape_of(self.op.outputs[0].type)
+        dtype = dtype_of(self.op.outputs[0].type)
         before, after = shape[: self.axis], shape[self.axis + 1 :]
         results = [tensor_type(dtype, (*before, size, *after)) for size in sizes]
         own = {"axis": self.axis, **attributes}

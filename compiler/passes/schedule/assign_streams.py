@@ -40,6 +40,7 @@ class AssignStreams(SchedulePass):
         if self.streams < 0:
             raise PipelineError(f"streams must be at least 0, not {self.streams}")
         for graph in graphs_of(op):
-            dag, placement = read_dag(graph), read_placement(graph)
+            dag = read_dag(graph)
+            placement = read_placement(graph)
             streams = 1 if isinstance(graph.parent_op(), ControlOp) else self.streams
             write_placement(graph, assign_streams(dag, placement, self.policy, streams))

@@ -33,7 +33,8 @@ class ElideSync(SchedulePass):
         """Thin out the tokens of every synchronised `taskflow.graph` of the module."""
         for graph in graphs_inside_out(op):
             if graph.unsynchronized is None:
-                schedule, tasks = schedule_of(graph), list(graph.tasks)
+                schedule = schedule_of(graph)
+                tasks = list(graph.tasks)
                 remaining = waits_between(schedule.subflows, remaining_waits(schedule))
                 for task, waits in zip(tasks, remaining, strict=True):
                     if len(waits) < len(task.after):

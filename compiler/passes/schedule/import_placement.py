@@ -49,5 +49,6 @@ class ImportPlacement(SchedulePass):
 def _in_order(dag: DAG) -> Placement:
     """The placement of a body: one stream, in block order."""
     count = len(dag.costs)
-    none, first = [None] * count, [0] * count
+    none = [None] * count
+    first = [0] * count
     return Placement(range(count), partitions=none, streams=first, stages=none)

@@ -33,7 +33,8 @@ class InsertSync(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Synchronise every `taskflow.graph` of the module, those of bodies too."""
         for graph in graphs_inside_out(op):
-            schedule, tasks = schedule_of(graph), list(graph.tasks)
+            schedule = schedule_of(graph)
+            tasks = list(graph.tasks)
             waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
             every = ((*needed, *task.after) for needed, task in waits)
             for task, awaited in zip(tasks, waits_between(schedule.subflows, every), strict=True):

@@ -46,5 +46,6 @@ class KeepWeights(SchedulePass):
             if not caches:
                 continue
             caches = (self.cache_bytes,) if self.cache_bytes else caches
-            placement, reads = read_placement(graph), weights_read(graph)
+            placement = read_placement(graph)
+            reads = weights_read(graph)
             write_placement(graph, keep_weights(read_dag(graph), placement, reads, caches))

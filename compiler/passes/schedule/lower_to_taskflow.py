@@ -50,7 +50,8 @@ def _lower(graph: dataflow.GraphOp) -> taskflow.GraphOp:
     _check(graph, plan)
     bodies = {group: lower_bodies(group, _lower) for group in graph.groups if group.control}
     memory = TaskMemory(graph, plan, bodies)
-    groups, placement = list(graph.groups), read_placement(graph)
+    groups = list(graph.groups)
+    placement = read_placement(graph)
     parts = partition_runs(placement.partitions)
     tasks = [_task(groups[places.start : places.stop], memory) for places in parts]
     barriers = stage_barriers(parts, placement.streams, placement.stages)

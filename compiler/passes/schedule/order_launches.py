@@ -34,5 +34,6 @@ class OrderLaunches(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Order every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            groups, placement = read_groups(graph), read_placement(graph)
+            groups = read_groups(graph)
+            placement = read_placement(graph)
             write_placement(graph, order_launches(groups, placement, self.policy))

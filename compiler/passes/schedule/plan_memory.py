@@ -48,7 +48,8 @@ class PlanMemory(SchedulePass):
             _plan(graph)
             if isinstance(around := graph.parent_op(), ControlTaskOp):
                 # its last workspace becomes as large as the largest arena of its bodies
-                size, place = around.arena_bytes, around.operands[-1].owner
+                size = around.arena_bytes
+                place = around.operands[-1].owner
                 if size and isinstance(place, ViewOp):
                     view = ViewOp(
                         place.source, place.offset.value.data, memref_type("uint8", (size,))
