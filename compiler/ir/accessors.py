@@ -41,6 +41,7 @@ def _reader(field: BaseAccessor) -> Callable[[Any], Any] | None:
     if isinstance(field, UniqueVariadicAccessor) and field.num_defs == 1:
         return attrgetter(kept)
     if isinstance(field, BeforeVariadicSingleAccessor):
-        every, place = attrgetter(kept), field.idx
+        every = attrgetter(kept)
+        place = field.idx
         return lambda operation: every(operation)[place]
     return None

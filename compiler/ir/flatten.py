@@ -55,7 +55,8 @@ def _memory_of(graph: GraphOp) -> tuple[list[Allocation], dict[SSAValue, View]]:
         allocate("input" if index < len(graph.input_names) else "output", name.data, value)
     for op in graph.body.block.ops:
         if isinstance(op, ViewOp):
-            source, result = buffers[op.operands[0]], op.results[0]
+            source = buffers[op.operands[0]]
+            result = op.results[0]
             shape = _dtype_and_shape(result.type)
             buffers[result] = View(source.allocation, op.offset.value.data, *shape)
         elif isinstance(op, WeightOp | ExtentsOp):

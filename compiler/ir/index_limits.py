@@ -44,7 +44,8 @@ def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:
 
 def _sources(value: SSAValue) -> Iterator[BlockArgument]:
     """The block arguments whose numbers a value has."""
-    queue, seen = deque([value]), {value}
+    queue = deque([value])
+    seen = {value}
     while queue:
         value = queue.popleft()
         if isinstance(value, BlockArgument):

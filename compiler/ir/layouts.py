@@ -82,7 +82,8 @@ def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
     tensor = _tensor(type)
     if block_of(tensor) == block:
         return tensor
-    shape, element = tensor.get_shape(), tensor.get_element_type()
+    shape = tensor.get_shape()
+    element = tensor.get_element_type()
     return TensorType(element, shape, ChannelsAttr(block)) if block else TensorType(element, shape)
 
 

@@ -107,7 +107,8 @@ class _Memory:
     def view(self, view: View) -> SSAValue:
         """The buffer of a view."""
         if view not in self._views:
-            root, type = self._roots[view.allocation], memref_type(view.dtype, view.shape)
+            root = self._roots[view.allocation]
+            type = memref_type(view.dtype, view.shape)
             whole = view.offset == 0 and root.type == type
             self._views[view] = root if whole else self._add(ViewOp(root, view.offset, type))
         return self._views[view]

@@ -51,7 +51,8 @@ def verified_state(top: Operation) -> list[object]:
     """
     state: list[object] = []
     for op in top.walk():
-        properties, attributes = op.properties, op.attributes
+        properties = op.properties
+        attributes = op.attributes
         state += op, op.parent, len(properties), len(attributes), len(op.operands)
         state += op.operands
         state += [result.type for result in op.results]
