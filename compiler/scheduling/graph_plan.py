@@ -83,7 +83,8 @@ def priorities(
     `ranks` are the longest paths from the tasks on; `limits` the least and the greatest priority.
     Tasks of the critical path get the greatest.
     """
-    finish, longest = finish_times(times, before), max(ranks, default=1.0)
+    finish = finish_times(times, before)
+    longest = max(ranks, default=1.0)
     starts = [max([finish[other] for other in others], default=0.0) for others in before]
     least, greatest = limits
     shares = [(start + rank) / longest for start, rank in zip(starts, ranks, strict=True)]

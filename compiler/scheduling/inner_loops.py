@@ -25,7 +25,9 @@ _Latencies = tuple[float, float, float]
 """Nanoseconds of a graph's launch, between launches, and for each awaited stream."""
 
 _INTEGERS, _FLOATS = (ndpointer(t, flags="C_CONTIGUOUS") for t in (np.int64, np.float64))
-_WHOLE, _REAL, _PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+_WHOLE = ctypes.c_int64
+_REAL = ctypes.c_double
+_PLACE = ctypes.c_void_p
 
 
 class _CLists(ctypes.Structure):
@@ -92,7 +94,8 @@ def simulate(
     """
     costs, demands, delays = tasks
     order, streams = state
-    count, work = len(costs), _workload(costs, demands)
+    count = len(costs)
+    work = _workload(costs, demands)
     room = np.concatenate([edges, np.empty((count, 2), np.int64)])
     start, end = np.empty(count), np.empty(count)
     places = (room, order, streams, release, delays)
@@ -133,7 +136,8 @@ def improve(
     Of runs of one length, that whose tasks end earlier on average is kept. Returns the number of
     moves kept.
     """
-    run, graph = _run(tasks, latencies), (_lists(before), _lists(after))
+    run = _run(tasks, latencies)
+    graph = (_lists(before), _lists(after))
     return _function("improve")(run, len(chances), chances, width, _state(state), *graph)
 
 

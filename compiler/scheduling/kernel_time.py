@@ -58,7 +58,8 @@ def rates_of(kernel: KernelSpec) -> Rates:
 
 def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceModel) -> float:
     """Nanoseconds of a kernel whose work is divided among the blocks of one launch."""
-    blocks, fit = prod(launch.grid), fitting(launch, device)
+    blocks = prod(launch.grid)
+    fit = fitting(launch, device)
     resident = min(fit, ceil(blocks / device.sms))
     waves = ceil(blocks / (fit * device.sms))
     scale = H200.sms / device.sms

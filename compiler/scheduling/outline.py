@@ -19,7 +19,8 @@ def outline(dag: DAG, placement: Placement, kernels: Sequence[str]) -> Schedule:
 
     Raises PipelineError for a placement that `lower-to-taskflow` refuses.
     """
-    order, place_of = placement.order, {v: place for place, v in enumerate(placement.order)}
+    order = placement.order
+    place_of = {v: place for place, v in enumerate(placement.order)}
     parts = launched_together(placement)
     needed = awaited_nodes(dag, placement)
     waits = waits_between(parts, ([place_of[u] for u in needed[v]] for v in order))
@@ -53,7 +54,8 @@ def launched_together(placement: Placement) -> list[range]:
 
 def awaited_nodes(dag: DAG, placement: Placement) -> list[set[int]]:
     """For each node those whose results it needs, and those of earlier stages that it awaits."""
-    parts, order = launched_together(placement), placement.order
+    parts = launched_together(placement)
+    order = placement.order
     streams = [placement.streams[v] for v in order]
     stages = [placement.stages[v] for v in order]
     awaited = [set(before) for before in dag.predecessors]

@@ -135,7 +135,8 @@ def order_launches(groups: Groups, placement: Placement, policy: str) -> Placeme
 
     Nodes are taken in the placement's order. Raises PipelineError for a policy that is wrong.
     """
-    dag, nodes = _in_order(groups.dag, placement), placement.order
+    dag = _in_order(groups.dag, placement)
+    nodes = placement.order
     parts = _partitions(dag, placement)
     demands = [groups.demand([nodes[p] for p in members]) for members in parts.members]
     launched = _ordered(parts.dag, demands, policy)

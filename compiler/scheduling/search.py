@@ -117,7 +117,8 @@ def search(
     steps = min(MOST_MOVES, STEP_TASKS // max(len(groups.dag), 1)) if steps is None else steps
     width = max(STREAM_COUNTS[1], 1 + max((s for s in best.streams if s is not None), default=0))
     placement, kept = judge.improved(best, width, steps, seed)
-    moved, after = judge.makespan(placement), before
+    moved = judge.makespan(placement)
+    after = before
     if moved < (1.0 - margin) * before:
         best, after = placement, moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}

@@ -111,7 +111,8 @@ class Simulator:
         start = np.full(len(self._costs), latencies.graph, np.float64)
         queued = start if release is None else release
         later = self._delays if delay is None else self._delays + delay
-        tasks, rates = (self._costs, self._demands, later), (latencies.gap, latencies.awaited)
+        tasks = (self._costs, self._demands, later)
+        rates = (latencies.gap, latencies.awaited)
         start, end = simulate(tasks, state, pairs, queued, rates)
         if np.isinf(end).any():
             raise ValueError("tasks wait for each other in a cycle, or one never ends")
@@ -169,7 +170,8 @@ def dispatch(
     schedule: Schedule, works: Sequence[TaskDemand], mode: Mode, latencies: Latencies
 ) -> tuple[Floats, Floats]:
     """For each task outside one graph: when the host has queued it, and its launch's delay."""
-    together, tasks = _together(schedule, mode), schedule.tasks
+    together = _together(schedule, mode)
+    tasks = schedule.tasks
     host, delay = np.zeros(len(tasks)), np.zeros(len(tasks))
     for index, (work, task) in enumerate(zip(works, tasks, strict=True)):
         foreign = sum(tasks[u].stream != task.stream for u in task.after)

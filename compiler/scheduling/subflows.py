@@ -80,7 +80,8 @@ def partition_runs(partitions: Sequence[int | None]) -> list[range]:
     Nodes are in launch order; those in no partition are launched alone. Raises PipelineError for a
     partition in several pieces.
     """
-    partitions_in_runs, seen = runs(partitions), set[int | None]()
+    partitions_in_runs = runs(partitions)
+    seen = set[int | None]()
     for places in partitions_in_runs:
         partition = partitions[places.start]
         if partition in seen:
@@ -112,7 +113,9 @@ def stage_barriers(
         if stage is not None and (own is None or own < stage):
             raise PipelineError("stages are not in launch order: run assign-streams again")
         if own != stage:
-            stage, entered, awaited = own, set[int | None](), list(last.values())
+            stage = own
+            entered = set[int | None]()
+            awaited = list(last.values())
         barriers.append([] if own is None or stream in entered else awaited)
         entered.add(stream)
         last[stream] = index

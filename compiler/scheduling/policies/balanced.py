@@ -36,7 +36,8 @@ def refine(dag: DAG, partition_of: list[int], limit: float) -> None:
     for _ in range(ROUNDS):
         moved: list[int] = []
         for v in active:
-            here, best = partition_of[v], _best_move(dag, v, partition_of, work, limit)
+            here = partition_of[v]
+            best = _best_move(dag, v, partition_of, work, limit)
             if best != here:
                 work[here] -= dag.costs[v]
                 work[best] += dag.costs[v]
@@ -53,7 +54,8 @@ def _best_move(
 
     Only two hold any: that of its latest predecessors, and that of its earliest successors.
     """
-    here, cost = partition_of[v], dag.costs[v]
+    here = partition_of[v]
+    cost = dag.costs[v]
     before = [partition_of[u] for u in dag.predecessors[v]]
     after = [partition_of[w] for w in dag.successors[v]]
     low, high = max(before, default=here), min(after, default=here)

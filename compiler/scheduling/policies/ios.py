@@ -26,7 +26,8 @@ class _TooLarge(Exception):
 
 def narrowest_position(widths: Sequence[int], begin: int, end: int) -> int:
     """The position in the middle half where the fewest tensors are alive, nearest to the middle."""
-    margin, middle = (end - begin) // 4, (begin + end) // 2
+    margin = (end - begin) // 4
+    middle = (begin + end) // 2
     inner = range(begin + max(1, margin), end - margin)
     return min(inner, key=lambda p: (widths[p], abs(p - middle)))
 
@@ -62,7 +63,8 @@ class _Block:
 
     def stages(self) -> list[Stage]:
         """The stages of the cheapest division, first to last."""
-        state, backwards = self.whole, list[Stage]()
+        state = self.whole
+        backwards = list[Stage]()
         self.cost(state)
         while state:
             groups = sorted(self.best[state][1], key=lambda part: (-self.costs[part], part))
@@ -105,7 +107,8 @@ class _Block:
 
     def merge(self, v: int, parts: NodeSets) -> NodeSets:
         """The groups with a node added to those it feeds; empty if that makes one too large."""
-        merged, others = 1 << v, list[int]()
+        merged = 1 << v
+        others = list[int]()
         for part in parts:
             if part & self.after[v]:
                 merged |= part
@@ -122,7 +125,9 @@ class _Block:
         return max(longest, sum(self.work[part] for part in groups)) + WAIT_NS
 
     def _measure(self, part: int) -> None:
-        nodes, costs, shares = self.nodes(part), self.dag.costs, self.dag.shares
+        nodes = self.nodes(part)
+        costs = self.dag.costs
+        shares = self.dag.shares
         self.costs[part] = sum(costs[v] for v in nodes)
         self.work[part] = sum(costs[v] * shares[v] for v in nodes) if shares else 0.0
 

@@ -128,7 +128,8 @@ def assign_optimal(dag: DAG, streams: int) -> Assignment:
             " before it, or use policy=critical-path"
         )
     assignment, proven = branch_and_bound(dag, streams)
-    best, bound = makespan(dag, assignment), assignment_bound(dag, streams)
+    best = makespan(dag, assignment)
+    bound = assignment_bound(dag, streams)
     level = logging.INFO if proven else logging.WARNING
     state = "proven best" if proven else f"not proven best in {MOST_STEPS} steps"
     LOGGER.log(level, "optimal: %.3f us, %s; bound %.3f us", best / 1e3, state, bound / 1e3)

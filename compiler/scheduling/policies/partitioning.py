@@ -85,7 +85,8 @@ def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
     ready.settle()
     partition = 0
     while (master := ready.pop_master(partition_of)) is not None:
-        work, node = 0, master
+        work = 0
+        node = master
         while node is not None:
             partition_of[node] = partition
             work += dag.costs[node]
