@@ -45,7 +45,8 @@ def _serialized(model: Any, folder: Path) -> str | bytes:
         return model.SerializeToString()
     import onnx
 
-    copied, path = type(model)(), folder / "model.onnx"
+    copied = type(model)()
+    path = folder / "model.onnx"
     copied.CopyFrom(model)
     cast(Any, onnx).save(copied, path, save_as_external_data=True)
     return str(path)

@@ -39,7 +39,8 @@ MOST_POLICIES = 8
 
 def report(module: Module) -> str:
     """The report as text."""
-    predicted, run = prediction(module), best_run(module)
+    predicted = prediction(module)
+    run = best_run(module)
     times = task_times(predicted, run)
     first, *rest = containment_lines(module.kernels.values())
     tasks, busy = Counter[int](), Counter[int]()
@@ -158,7 +159,9 @@ def _search(search: SearchRecord | None) -> Iterator[str]:
     """The schedule that the search found, and the policies that it tried, the best first."""
     if search is None:
         return
-    start, moved, bound = search.started_at, search.moved, max(search.bound.values())
+    start = search.started_at
+    moved = search.moved
+    bound = max(search.bound.values())
     gain = "no gain" if moved >= start else "not taken, as it gains too little"
     outcome = "taken" if search.makespan < start else gain
     yield (
@@ -173,7 +176,8 @@ def _search(search: SearchRecord | None) -> Iterator[str]:
 
 def _figures(choice: ScheduleChoice) -> Iterator[str]:
     """One line a candidate, the fastest first, then the error of the model's estimates."""
-    timings, estimates = choice.timings, choice.estimates
+    timings = choice.timings
+    estimates = choice.estimates
     times = {n: timings[n].median if n in timings else time for n, time in estimates.items()}
     yield f"         {'measured us [95 %]':>28} {'runs':>5} {'model us':>9}  candidate"
     for name in sorted(estimates, key=lambda name: (name not in timings, times[name], name)):

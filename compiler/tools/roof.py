@@ -63,7 +63,8 @@ def task_times(predicted: Prediction, run: MeasuredRun) -> list[float]:
 
 def kernel_times(module: Module, predicted: Prediction, run: MeasuredRun) -> list[KernelTime]:
     """The kernels of a schedule's tasks, the most costly first; those of bodies have no times."""
-    roof, names = roof_of(module, predicted, run), [task.kernel for task in module.schedule.tasks]
+    roof = roof_of(module, predicted, run)
+    names = [task.kernel for task in module.schedule.tasks]
     times: defaultdict[str, float] = defaultdict(float)
     for name, time in zip(names, task_times(predicted, run), strict=True):
         times[name] += time

@@ -26,10 +26,12 @@ def rounded_weights(model: Any, precision: str) -> Any:
     from onnx import numpy_helper
 
     if isinstance(model, onnx.ModelProto):
-        proto, folder = onnx.ModelProto(), ""
+        proto = onnx.ModelProto()
+        folder = ""
         proto.CopyFrom(model)
     else:
-        proto, folder = cast(Any, onnx).load(Path(model)), str(Path(model).parent)
+        proto = cast(Any, onnx).load(Path(model))
+        folder = str(Path(model).parent)
     for tensor in proto.graph.initializer:
         if tensor.data_type == tensor.FLOAT:
             array = rounded(numpy_helper.to_array(tensor, folder), precision)

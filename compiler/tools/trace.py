@@ -70,7 +70,8 @@ def _changes(
 
 def _summed(changes: Steps) -> Steps:
     """The value after all changes at each time."""
-    total, values = 0, dict[float, int]()
+    total = 0
+    values = dict[float, int]()
     for at, by in changes:
         total += by
         values[at] = total

@@ -139,7 +139,8 @@ class KeptModule:
                 if path.suffix not in PROTOBUFS:
                     return None
                 identity, size = _identity(path)
-                fresh, suffix = None if _is_settled(path) else _digest_of_file(path), path.suffix
+                fresh = None if _is_settled(path) else _digest_of_file(path)
+                suffix = path.suffix
         except (OSError, ValueError):
             return None  # compiling says what is wrong with the file
         chosen = {name: value for name, value in arguments.items() if name not in PASSING}

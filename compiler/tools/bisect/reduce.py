@@ -142,7 +142,8 @@ def minimal(
     Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ddmin; the
     whole is known to show it.
     """
-    smallest, parts = tuple(whole), 2
+    smallest = tuple(whole)
+    parts = 2
     while len(smallest) > 1 and time_left():
         size = -(-len(smallest) // parts)
         chunks = [smallest[start : start + size] for start in range(0, len(smallest), size)]

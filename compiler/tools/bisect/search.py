@@ -86,7 +86,9 @@ def first_wrong_step(
     """
     if not steps or (last := difference_after(steps[-1], inputs, expected)).passed:
         return None
-    low, high, difference = 0, len(steps) - 1, last
+    low = 0
+    high = len(steps) - 1
+    difference = last
     while low < high:
         middle = (low + high) // 2
         compared = difference_after(steps[middle], inputs, expected)

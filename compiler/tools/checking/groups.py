@@ -117,7 +117,8 @@ def _alone(group: dataflow.GroupOp, names: Sequence[str]) -> ModuleOp:
 
 def row_major(stored: Array, type: Attribute) -> Array:
     """The logical tensor of a type, from an array in the layout of the type."""
-    shape, block = shape_of(type), stored_block(type)
+    shape = shape_of(type)
+    block = stored_block(type)
     if not block:
         return stored.reshape(shape)
     outer, channels, *spatial = shape

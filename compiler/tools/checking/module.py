@@ -118,7 +118,8 @@ class _CheckingRunner:
 
     @classmethod
     def of(cls, module: CheckedModule, inputs: Mapping[str, Any]) -> "_CheckingRunner":
-        schedule, target = module.schedule, parse_target(module.target)
+        schedule = module.schedule
+        target = parse_target(module.target)
         inputs_given = schedule.of_kind("input")
         arrays = prepare_inputs(schedule.allocations, inputs)
         named = {a.name: array for a, array in zip(inputs_given, arrays, strict=True)}
@@ -186,7 +187,8 @@ def compare_group(
     beyond its bound passes where the interpreter's in the model's types is the same, or where
     rounding the operands to the precision changes the result as much.
     """
-    bound, actual = _precision_of(group, precision), comparable(group, actual)
+    bound = _precision_of(group, precision)
+    actual = comparable(group, actual)
     exact = comparable(group, evaluated_group(group, operands, store.weights))
     comparison = _compared(actual, exact, bound)
     if comparison.passed:

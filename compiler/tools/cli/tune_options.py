@@ -90,7 +90,8 @@ def with_step(arguments: Sequence[str]) -> list[str]:
     at = next(
         (i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments)
     )
-    command, rest = [*arguments[: at + 1]], arguments[at + 1 :]
+    command = [*arguments[: at + 1]]
+    rest = arguments[at + 1 :]
     if command[-1:] != ["tune"] or (rest and rest[0] in (*TUNE, "-h", "--help")):
         return [*arguments]
     return [*command, TUNE[0], *rest]

@@ -155,7 +155,8 @@ def module_fact(
     run = measured_run(module, random_inputs(module, 0))
     roof = roof_of(module, predicted, run)
     on_cpu = parse_target(module.target).backend == "cpu"
-    schedule, edges = module.schedule, needs(module.schedule)
+    schedule = module.schedule
+    edges = needs(module.schedule)
     early = module.choice is not None and module.choice.schedule.pdl
     gpu = parse_target(module.target).is_gpu
     return ModuleFact(
@@ -244,7 +245,8 @@ def kernel_facts(
     groups: Mapping[str, Group],
 ) -> list[KernelFact]:
     """The kernels that tasks of the schedule or of bodies launch, the most costly first."""
-    kernels, schedule = module.kernels, module.schedule
+    kernels = module.kernels
+    schedule = module.schedule
     times: dict[str, float] = defaultdict(float)
     for task, work in zip(schedule.tasks, predicted.works, strict=True):
         times[task.kernel] += work.time
@@ -317,7 +319,8 @@ def launch_fact(launch: Launch, device: DeviceModel) -> dict[str, Any]:
     fields = {name: value for name, value in asdict(launch).items() if name != "args"}
     if not launch.registers:
         return {**fields, **dict.fromkeys(("resident_blocks", "occupancy", "waves"))}
-    threads, shared = prod(launch.block), launch.shared_bytes + launch.static_shared_bytes
+    threads = prod(launch.block)
+    shared = launch.shared_bytes + launch.static_shared_bytes
     resident = device.resident_blocks(threads, launch.registers, shared)
     return {
         **fields,

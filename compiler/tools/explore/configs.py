@@ -47,7 +47,8 @@ def kernel_config(group: Group, target: Target) -> KernelConfig:
 
 def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:
     """The configs of a candidate that the database has times of, the built one marked."""
-    entry, template = candidate.entry, candidate.template
+    entry = candidate.entry
+    template = candidate.template
     if entry is None:
         return []
     mine = (template.name, candidate.key) == (built.template.name, built.candidate.key)

@@ -29,7 +29,9 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
         for later in successors[task]:
             layers[later] = max(layers[later], layers[task] + 1)
     # The layer of each task and dummy, the edges between neighbouring layers, and the routes.
-    nodes, links, routes = list(layers), list[tuple[int, int]](), list[list[int]]()
+    nodes = list(layers)
+    links = list[tuple[int, int]]()
+    routes = list[list[int]]()
     for source, target in edges:
         between = range(layers[source] + 1, layers[target])
         route: list[int] = []
@@ -112,12 +114,14 @@ def _spread(
     Pool adjacent violators: blocks of touching nodes move to the mean of what they want.
     """
     blocks: list[tuple[float, int]] = []
-    shift, shifts = 0.0, list[float]()
+    shift = 0.0
+    shifts = list[float]()
     for index, node in enumerate(row):
         if index:
             shift += (widths[row[index - 1]] + widths[node]) / 2
         shifts.append(shift)
-        total, size = means[index] - shift, 1
+        total = means[index] - shift
+        size = 1
         while blocks and blocks[-1][0] / blocks[-1][1] > total / size:
             other = blocks.pop()
             total, size = total + other[0], size + other[1]

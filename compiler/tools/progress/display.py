@@ -43,10 +43,12 @@ class PlainDisplay:
 
     def show(self, event: ProgressEvent) -> None:
         """Print a line where one is due."""
-        now, counter = self._clock(), self._counter
+        now = self._clock()
+        counter = self._counter
         match event:
             case KernelEnded() if now - self._last >= QUIET_SECONDS:
-                left, kernels = counter.left(now) or 0.0, counter.of(KERNEL_STEP)
+                left = counter.left(now) or 0.0
+                kernels = counter.of(KERNEL_STEP)
                 slow = f"; at work on {counter.oldest}" if counter.oldest else ""
                 self._line(
                     f"kernel {kernels.done} of {kernels.total}: {event.name},"

@@ -9,7 +9,8 @@ from compiler.tools.api.keeping import kept_modules, remove_modules
 
 def run(options: Namespace) -> int:
     """Say what the caches of kernels and of whole modules hold, or empty them."""
-    cache, modules = KernelCache(), kept_modules()
+    cache = KernelCache()
+    modules = kept_modules()
     if options.action == "clear":
         remove_modules(0)
         kernels = counted(cache.clear(), "kernel")

@@ -26,7 +26,8 @@ def run(options: Namespace) -> int:
         f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
         f" {expected_duration(bundle, jobs)}"
     )
-    arch, headers = bundle.compiler_arch, bundle.headers
+    arch = bundle.compiler_arch
+    headers = bundle.headers
     compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
     try:
         with step_progress("measure"):
