@@ -58,7 +58,8 @@ def kind_of(kernel: str) -> str:
 def box(scale: Scale, kernel: str, nodes: Sequence[str], stream: int, span: TimeSpan) -> str:
     """One task."""
     start, end = span
-    x, width = scale.x(start), max(1.5, scale.x(end) - scale.x(start) - 1)
+    x = scale.x(start)
+    width = max(1.5, scale.x(end) - scale.x(start) - 1)
     title = escape(f"{', '.join(nodes) or kernel}: {end - start:.1f} {scale.unit}")
     return (
         f'<rect x="{x:.1f}" y="{scale.y(stream)}" width="{width:.1f}" height="{BOX}" rx="3"'
@@ -70,8 +71,10 @@ def wait(scale: Scale, source: tuple[int, float], target: tuple[int, float]) -> 
     """A curve from the end of a task to the start of one on another stream that waits for it."""
     (first, end), (second, start) = source, target
     down = second > first
-    x, y = scale.x(end), scale.y(first) + (BOX if down else 0)
-    to_x, to_y = scale.x(start), scale.y(second) + (0 if down else BOX)
+    x = scale.x(end)
+    y = scale.y(first) + (BOX if down else 0)
+    to_x = scale.x(start)
+    to_y = scale.y(second) + (0 if down else BOX)
     middle = (y + to_y) / 2
     curve = f"M{x:.1f} {y}C{x:.1f} {middle} {to_x:.1f} {middle} {to_x:.1f} {to_y}"
     return f'<path class="wait" d="{curve}"/>'

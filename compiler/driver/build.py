@@ -181,7 +181,8 @@ def build_variants(variants: Sequence[Imported], settings: Settings, start: floa
     else:
         tuner = settings.tuner and settings.tuner.shared_by(len(variants))
         budget = Budget(settings.budget).among(len(variants))
-        ways, dump = settings.compared_contractions, settings.dump_ir
+        ways = settings.compared_contractions
+        dump = settings.dump_ir
         inner = replace(settings, contractions=ways, budget=budget.seconds, tuner=tuner)
         builds: dict[str, Build] = {}
         for variant in variants:
@@ -313,7 +314,8 @@ class Prepared:
     @property
     def budget(self) -> Budget:
         """The seconds for measuring schedules."""
-        tuner, budget = self.settings.tuner, self.settings.budget
+        tuner = self.settings.tuner
+        budget = self.settings.budget
         return Budget(budget if tuner is None else tuner.left(budget, self.tuning))
 
     @property
@@ -347,7 +349,9 @@ def prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prep
     tuning = _tuned(module, settings)
     if tuning.kernels:
         clock.lap("tuning")
-    cache, jobs, packed = settings.cache, settings.jobs, settings.packed
+    cache = settings.cache
+    jobs = settings.jobs
+    packed = settings.packed
     kernels = build_kernels(module, settings.target, cache, jobs, packed)
     kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, target.device if target.is_gpu else None)
@@ -369,7 +373,9 @@ def prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prep
 
 def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
     """Measure kernels that no database has, where there are a device and a budget."""
-    tuner, target, driver = settings.tuner, exact_target(settings.target), present_driver(settings)
+    tuner = settings.tuner
+    target = exact_target(settings.target)
+    driver = present_driver(settings)
     if tuner is None or (driver is None and (target.is_gpu or not settings.budget)):
         return TuningRecord()
     try:
@@ -381,8 +387,11 @@ def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
 
 def _finished(ready: Prepared, packer: WeightPacker, budget: Budget) -> Build:
     """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
-    module, kernels, clock = ready.module, ready.kernels, ready.clock
-    settings, runner = replace(ready.settings, budget=budget.seconds), ready.runner
+    module = ready.module
+    kernels = ready.kernels
+    clock = ready.clock
+    settings = replace(ready.settings, budget=budget.seconds)
+    runner = ready.runner
     kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
     decision = decide_schedule(module, kernels, packer, settings, ready.limits)
     clock.lap("choice")

@@ -52,7 +52,8 @@ def _assume_short_sums(module: ModuleOp) -> None:
     for op in module.walk():
         if not isinstance(op, dataflow.OperatorOp):
             continue
-        facts, use = OPERATORS[op.type_name].facts, operator_use(op)
+        facts = OPERATORS[op.type_name].facts
+        use = operator_use(op)
         terms: Extent = 1
         most = LONG_SUM
         if facts.work is not None:

@@ -91,7 +91,8 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
 
 def _shared_object(text: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
-        path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
+        path = Path(folder) / "kernel.cpp"
+        built = Path(folder) / KERNEL
         path.write_text(text, encoding="utf-8")
         command = [
             *(KERNELS_OPTIMISED, *_includes(*_header_folders())),

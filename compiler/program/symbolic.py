@@ -191,7 +191,8 @@ def symbolic_axes(
     `names` are the symbols of the model's inputs, None for an axis of fixed size. Of an input that
     another segment computes every axis may change.
     """
-    symbols, scope = dict[str, Symbol](), next(_SCOPES)
+    symbols = dict[str, Symbol]()
+    scope = next(_SCOPES)
 
     def extent(name: str, axis: int, size: int) -> int:
         symbol = names[name][axis] if name in names else f"{name}.{axis}"

@@ -132,7 +132,8 @@ class KernelSpec:
         than its indices count: accesses are not proved to be inside then.
         """
         for symbol in self.symbols:
-            size, most = sizes[symbol.name], inf if symbol.high is None else symbol.high
+            size = sizes[symbol.name]
+            most = inf if symbol.high is None else symbol.high
             if not symbol.low <= size <= most:
                 raise NotForAllSizes(
                     f"the kernel {self.name} is for {symbol.name} from {symbol.low} to {most},"

@@ -69,7 +69,8 @@ class SymbolicSchedule:
         kernels: dict[str, KernelSpec] = {}
         tasks: list[Task] = []
         for task in self.schedule.tasks:
-            kernel, names = self.kernels[task.kernel], self.sizes_of(task)
+            kernel = self.kernels[task.kernel]
+            names = self.sizes_of(task)
             name = f"{kernel.name} {names}" if names else kernel.name
             if name not in kernels:
                 sizes = (extent_of(self.symbols[own]) for own in names)

@@ -153,7 +153,8 @@ def compiled_once(
 
 def with_headers(text: str, headers: Mapping[str, str]) -> str:
     """A text of C++ and those of some headers, by name, that it includes itself or by others."""
-    read, pending = dict[str, str](), [text]
+    read = dict[str, str]()
+    pending = [text]
     while pending:
         for name in _INCLUDE.findall(pending.pop()):
             if name in headers and name not in read:

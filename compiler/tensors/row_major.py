@@ -35,9 +35,11 @@ def matching_segments(old: Sequence[int], new: Sequence[int]) -> Iterator[Segmen
             if left == right and (i, j) != start:
                 break
             if (left <= right and i < len(old)) or j >= len(new):
-                left, i = left * old[i], i + 1
+                left = left * old[i]
+                i = i + 1
             else:
-                right, j = right * new[j], j + 1
+                right = right * new[j]
+                j = j + 1
         yield (start[0], i), (start[1], j)
 
 

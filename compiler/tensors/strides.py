@@ -109,7 +109,8 @@ def _part(
         return 0, runs
     (_, stride), inner = runs[0], runs[1:]
     length = _extent(inner)
-    outer, first = start // length, start % length
+    outer = start // length
+    first = start % length
     last = start + (count - 1) * step
     if same_extents([last // length], [outer]):
         part = _part(inner, first, count, step)

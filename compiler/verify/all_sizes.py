@@ -230,7 +230,8 @@ def _elements(allocation: Allocation, ranks: Ranks, size: Extent) -> int:
 
 def _place(schedule: Schedule, view: View, slots: Mapping[Symbol, int]) -> _Place:
     """The place of a view; raises ScheduleError for one of the arena that is in no slot."""
-    offset, memory = view.offset, view.allocation
+    offset = view.offset
+    memory = view.allocation
     arena = schedule.allocations[memory].kind == "arena"
     within = [symbol for symbol in symbols_of(offset) if symbol in slots]
     if arena and within:

@@ -193,7 +193,8 @@ def _reads(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterat
 
 
 def _writes(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
-    writer, stop = (task, view.dtype), view.offset + size
+    writer = (task, view.dtype)
+    stop = view.offset + size
     for earlier, begin, end, wrote in memory.write(writer, view.offset, stop):
         yield Conflict(
             earlier, task, view.allocation, begin, end, earlier_writes=wrote, later_writes=True

@@ -287,7 +287,9 @@ class CpuExecutor:
     """One team of threads, for one run at a time."""
 
     def __init__(self, bound: BoundSchedule, settings: CpuSettings, timed: bool = False):
-        program, plan, allocations = bound.program, bound.plan, bound.allocations
+        program = bound.program
+        plan = bound.plan
+        allocations = bound.allocations
         threads = settings.threads
         self._program = program
         self._allocations = allocations

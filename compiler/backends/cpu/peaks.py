@@ -87,7 +87,8 @@ def _loop(lanes: int) -> str:
 
 def _bytes() -> float:
     """The bytes from and to memory in a ns, by copying what no cache holds."""
-    source, target = np.ones(MOVED_BYTES, np.uint8), np.zeros(MOVED_BYTES, np.uint8)
+    source = np.ones(MOVED_BYTES, np.uint8)
+    target = np.zeros(MOVED_BYTES, np.uint8)
     times: list[float] = []
     for _ in range(COPIES):
         start = perf_counter()

@@ -65,7 +65,8 @@ def fail(status: Any) -> NoReturn:
 
 def conditional_params(cu: Any, condition: int, kind: ControlKind, context: Handle) -> Any:
     """The parameters of a conditional node with one body, or with two for an `if`."""
-    params, kinds = cu.CUgraphNodeParams(), cu.CUgraphConditionalNodeType
+    params = cu.CUgraphNodeParams()
+    kinds = cu.CUgraphConditionalNodeType
     params.type = cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
     params.conditional.handle = cu.CUgraphConditionalHandle(condition)
     loops = kind == "loop"
@@ -357,7 +358,8 @@ class CudaDriver:
         params = cast(CudaCall, call).node
         node = check_status(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
         if early:
-            edges, ends = (self._programmatic_edge,) * len(early), (node,) * len(early)
+            edges = (self._programmatic_edge,) * len(early)
+            ends = (node,) * len(early)
             check_status(cu.cuGraphAddDependencies(graph, tuple(early), ends, edges, len(early)))
         if priority is not None:
             value = cu.CUkernelNodeAttrValue()

@@ -225,7 +225,8 @@ class _Ngrams:
         All places of all rows walk the tree of the pool's n-grams together; a place that leaves it
         gets the state after the last. Items are apart by each number of skips, single ones once.
         """
-        items, count = self._numbers(rows), self._states + 1
+        items = self._numbers(rows)
+        count = self._states + 1
         total = np.zeros(len(items) * count, np.int64)
         offsets = np.arange(len(items))[:, None] * count
         for step in range(1, min(self._skips + 1, max(1, items.shape[1])) + 1):

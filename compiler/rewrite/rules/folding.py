@@ -24,7 +24,8 @@ x = Tensor("x")
 w, v, s = tensors("w v s", constant=True)
 b, c = tensors("b c", rank=1, constant=True)
 group = Unknown("group")
-window, inner = Window(), Window.named("inner")
+window = Window()
+inner = Window.named("inner")
 
 
 def _cases(**ranks: int) -> tuple[Case, ...]:

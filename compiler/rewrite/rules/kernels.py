@@ -168,7 +168,8 @@ def _keeps_place(bindings: Bindings) -> list[Condition]:
 
 def _pixel(bindings: Bindings) -> tuple[Any, ...]:
     """The shape of a dense kernel of one element."""
-    rank, channels = len(bindings.shape(w)), bindings.shape(x)[1]
+    rank = len(bindings.shape(w))
+    channels = bindings.shape(x)[1]
     return (channels, channels, *(1,) * (rank - 2))
 
 

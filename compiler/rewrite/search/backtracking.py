@@ -117,9 +117,11 @@ class Backtracking:
         while unchanged < len(rules) and not self._spent:
             better = self._improved(current, rules[number])
             if better is None:
-                unchanged, number = unchanged + 1, (number + 1) % len(rules)
+                unchanged = unchanged + 1
+                number = (number + 1) % len(rules)
             else:
-                current, unchanged = better, 0
+                current = better
+                unchanged = 0
 
     def _improved(self, current: Found, rule: Rule) -> Found | None:
         for one in self._neighbours(current, [rule]):

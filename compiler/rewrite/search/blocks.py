@@ -62,7 +62,8 @@ class FlowNetwork:
         while True:
             if node == sink:
                 self._push(path)
-                path, node = [], source
+                path = []
+                node = source
                 continue
             edge = self._next(node, level, tried)
             if edge is not None:
@@ -159,7 +160,8 @@ def _divided(operators: Sequence[Term], spans: Spans, size: int) -> list[list[Te
     number = {term: i for i, term in enumerate(operators)}
     count = len(operators)
     network = FlowNetwork(count + 2)
-    source, sink = count, count + 1
+    source = count
+    sink = count + 1
     fixed = max(1, int(FIXED * count))
     for i in range(fixed):
         network.add_edge(source, i, INFINITE)

@@ -62,7 +62,8 @@ class _Finder:
 
     def weights(self, softmax: Term) -> tuple[list[Term], Term | None]:
         """The operators that view weights or compute each alone, and the one after them."""
-        path, last = list[Term](), self.only_user(softmax)
+        path = list[Term]()
+        last = self.only_user(softmax)
         while last is not None and (_is_scalar(last) or _keeps_matrices(last)):
             path.append(last)
             last = self.only_user(last)
@@ -129,7 +130,8 @@ def _division_by_norms(term: Term) -> list[Term]:
     """A division by Euclidean norms and the operators that compute these; empty if it is none."""
     if term.kind != "Div":
         return []
-    parts, divisor = [term], term.inputs[1]
+    parts = [term]
+    divisor = term.inputs[1]
     while divisor is not None and divisor.kind in ("Clip", "Expand", "Max"):
         parts.append(divisor)
         divisor = divisor.inputs[0]

@@ -85,7 +85,8 @@ def _visited(outputs: Graph, inside: set[Term]) -> list[Term]:
 
 def _leaf(terms: Terms, term: Term, leaf_of: dict[Term, Term]) -> Term:
     """The numbered leaf for a weight, or for a tensor that a part reads."""
-    weight, number = term.kind == "weight", len(leaf_of)
+    weight = term.kind == "weight"
+    number = len(leaf_of)
     names = {"key": f"part {number}", "part": True} if weight else {"part": number}
     leaf_of[term] = terms.leaf("weight" if weight else "input", term.types[0], **names)
     return leaf_of[term]
@@ -172,7 +173,8 @@ class Search:
         """
         parts = self.parts(graph)
         chosen = [(part, Found(0.0, part.graph)) for part in parts]
-        best, cost = GraphCandidate(graph, ()), self.cost(graph)
+        best = GraphCandidate(graph, ())
+        cost = self.cost(graph)
         for number, part in enumerate(parts):
             for option in self.search(part)[: self.limits.tried]:
                 trial = [*chosen[:number], (part, option), *chosen[number + 1 :]]
@@ -247,7 +249,8 @@ def _filled(blocks: Iterable[Sequence[Term]], most: int) -> list[list[Term]]:
 
 def _starts(blocks: Sequence[Sequence[Term]], end: int, sizes: PartSizes) -> Iterator[int]:
     """Where a part that ends before a block may start: at sizes that are allowed, or else once."""
-    size, any_found = 0, False
+    size = 0
+    any_found = False
     for start in range(end - 1, -1, -1):
         size += len(blocks[start])
         if size > sizes.most and any_found:
@@ -263,7 +266,8 @@ def _cheapest(costs: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
     Graphs of one cost differ by the order of what was merged, which changes little.
     """
     first = tuple(0 for _ in costs)
-    number, seen = count(), {first}
+    number = count()
+    seen = {first}
     total = partial(_total, costs)
     queue = [(total(first), next(number), first)]
     last = -1.0
