@@ -116,10 +116,10 @@ class Call(ModelNode):
         arrays = evaluate(self.op_type, self.inputs, self.attributes, self.used)
         return [Value("") if a is None else self.builder.constant(a) for a in arrays]
 
-    def only_first_output(self, what: str) -> None:
+    def only_first_output(self) -> None:
         """Raise Unsupported if an output after the first is used."""
         if any(self.used[1:]):
-            raise Unsupported(f"{what} are not computed", "export the model for inference")
+            raise Unsupported("statistics are not computed", "export the model for inference")
 
 
 def filled(shape: Sequence[int], elements: int) -> list[int]:

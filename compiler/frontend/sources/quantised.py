@@ -82,8 +82,8 @@ def _as_float(value: OperatorInput | None) -> KnownTensor | None:
     return None if value is None else KnownTensor("float32", value.shape)
 
 
-def _check_matrices(node: ModelNode, a: int, b: int) -> None:
-    infer("MatMul", [_as_float(node.input(a)), _as_float(node.input(b))], {})
+def _check_matrices(node: ModelNode, b: int) -> None:
+    infer("MatMul", [_as_float(node.input(0)), _as_float(node.input(b))], {})
 
 
 def _rows(shape: Shape) -> int:
@@ -95,13 +95,13 @@ def _columns(shape: Shape) -> int:
 
 
 def _matmul_integer(node: ModelNode) -> None:
-    _check_matrices(node, 0, 1)
+    _check_matrices(node, b=1)
     _along(node, "zero point of A", 2, _rows(node.shape(0)), "row")
     _along(node, "zero point of B", 3, _columns(node.shape(1)), "column")
 
 
 def _qlinear_matmul(node: ModelNode) -> None:
-    _check_matrices(node, 0, 3)
+    _check_matrices(node, b=3)
     rows = _rows(node.shape(0))
     columns = _columns(node.shape(3))
     for index, what in ((1, "scale of A"), (2, "zero point of A")):
@@ -112,20 +112,20 @@ def _qlinear_matmul(node: ModelNode) -> None:
         _per_tensor(node, what, index)
 
 
-def _check_convolution(node: ModelNode, x: int, w: int, bias: int) -> None:
+def _check_convolution(node: ModelNode, w: int, bias: int) -> None:
     kept = {name: value for name, value in node.attributes.items() if value != ""}
-    inputs = [_as_float(node.input(i)) for i in (x, w, bias)]
+    inputs = [_as_float(node.input(i)) for i in (0, w, bias)]
     infer("Conv", inputs, kept)
 
 
 def _conv_integer(node: ModelNode) -> None:
-    _check_convolution(node, 0, 1, len(node.inputs))
+    _check_convolution(node, w=1, bias=len(node.inputs))
     _per_tensor(node, "zero point of the input", 2)
     _along(node, "zero point of the weight", 3, node.shape(1)[0], "output channel")
 
 
 def _qlinear_conv(node: ModelNode) -> None:
-    _check_convolution(node, 0, 3, 8)
+    _check_convolution(node, w=3, bias=8)
     for index, what in ((1, "scale"), (2, "zero point")):
         _per_tensor(node, f"{what} of the input", index)
     for index, what in ((4, "scale"), (5, "zero point")):

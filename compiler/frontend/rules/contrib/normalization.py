@@ -47,7 +47,7 @@ def rewrite_skip_simplified(call: Call) -> list[Value]:
 @contrib("SimplifiedLayerNormalization", domain="")
 def rewrite_simplified(call: Call) -> list[Value]:
     """RMSNormalization."""
-    call.only_first_output("statistics")
+    call.only_first_output()
     axis = call.attributes["axis"]
     return [_root_mean_square(call, call.data, call.operand(1), axis), Value("")][: len(call.used)]
 
