@@ -270,7 +270,9 @@ class _Exporter:
         shape = shape_of(op.inputs[1].type)
         attributes = attributes_of(op)
         dtype = numpy_dtype(dtype_of(op.inputs[0].type))
-        return recurrence_nodes(inputs, outputs, attributes, shape, dtype, self._constant)
+        return recurrence_nodes(
+            inputs, outputs, attributes=attributes, weight=shape, dtype=dtype, store=self._constant
+        )
 
     def _store(self, name: str, array: np.ndarray) -> str:
         self.initializers.append(numpy_helper.from_array(array, name))

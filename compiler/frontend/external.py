@@ -38,7 +38,11 @@ class ExternalFile:
         close = finalize(self, os.close, descriptor)
         self._state = size, _ = self._present_state()
         self._is_mapped = size > _LARGEST_READ
-        content = self._mapped() if self._is_mapped else os.pread(descriptor, size, 0)
+        content = (
+            mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            if self._is_mapped
+            else os.pread(descriptor, size, 0)
+        )
         self.data = np.ndarray(size, np.uint8, content)
         """All bytes of the file, read-only."""
         if not self._is_mapped:
@@ -59,9 +63,6 @@ class ExternalFile:
         """The size of the file in bytes, and when it was written to, in nanoseconds."""
         status = os.fstat(self._descriptor)
         return status.st_size, status.st_mtime_ns
-
-    def _mapped(self) -> mmap.mmap:
-        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
 
 
 def is_mapped(memory: object) -> bool:

@@ -4,7 +4,7 @@ ONNX's inliner forgets the defaults of attributes of functions that functions ca
 are inputs. A static graph needs none of this: `specialise.py` walks into functions.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx
@@ -234,7 +234,7 @@ class _Names:
         """Rename what a node and its bodies read and compute, in place."""
         node.name = node.name and self.prefix + node.name
         for names in (node.input, node.output):
-            names[:] = self.all_of(names)
+            names[:] = [self.of(name) for name in names]
         for body in bodies_of(node):
             for info in (*body.input, *body.output, *body.value_info, *body.initializer):
                 info.name = self.of(info.name)
@@ -242,7 +242,3 @@ class _Names:
                 sparse.values.name = self.of(sparse.values.name)
             for inner in body.node:
                 self.rename(inner)
-
-    def all_of(self, names: Iterable[str]) -> Sequence[str]:
-        """The names of several values."""
-        return [self.of(name) for name in names]

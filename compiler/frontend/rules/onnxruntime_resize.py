@@ -63,7 +63,8 @@ def interpolated_integers(call: Call, attributes: Attributes) -> Value:
     axes = [axis for axis in float32_axes(use) if axis.number >= inner]
     if 0 in call.data.shape or any(not axis.at.size for axis in axes):
         return call.one("Resize", call.data, **attributes)
-    parts = [_weighted(call, axes, choice) for choice in _choices(axes)]
+    # of the combinations of neighbours, the last axis's change first
+    parts = [_weighted(call, axes, choice) for choice in product(*map(_taps, axes))]
     total = reduce(lambda total, part: _rounded(call, "Add", total, part), parts)
     result = in_type(call, total, call.data.dtype)
     outside = [_along(call, axis, axis.outside) for axis in axes]
@@ -73,11 +74,6 @@ def interpolated_integers(call: Call, attributes: Attributes) -> Value:
     fill = call.scalar(int(number) if isfinite(number) else 0)
     mask = call.builder.constant(reduce(np.logical_or, outside), "bool")
     return call.one("Where", mask, fill, result)
-
-
-def _choices(axes: Sequence[CoordinatesOfAxis]) -> list[tuple[Tap, ...]]:
-    """A tap of every axis in each combination, of which the last axis's changes first."""
-    return [*product(*(_taps(axis) for axis in axes))]
 
 
 def _taps(axis: CoordinatesOfAxis) -> tuple[Tap, Tap]:

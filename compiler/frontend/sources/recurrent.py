@@ -7,10 +7,6 @@ from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import ShapeMismatch
 
 
-def _directions(node: ModelNode) -> int:
-    return 2 if node["direction"] == "bidirectional" else 1
-
-
 def _hidden(node: ModelNode) -> int:
     """The number of hidden units, by the weights and the attribute."""
     recurrence = node.shape(2)
@@ -27,7 +23,7 @@ def _hidden(node: ModelNode) -> int:
 def _recurrent(node: ModelNode) -> None:
     x = node.shape()
     gates = GATES[node.op_type]
-    directions = _directions(node)
+    directions = 2 if node["direction"] == "bidirectional" else 1
     has_rank("its input", x, 3, 3)
     hidden = _hidden(node)
     batch_first = node["layout"]
