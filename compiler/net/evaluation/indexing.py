@@ -18,27 +18,19 @@ def wrapped_index(index: Array, extent: int) -> Array:
     return np.clip(np.where(index < 0, index + extent, index), 0, max(extent - 1, 0))
 
 
-def _mesh(shape: tuple[int, ...]) -> list[Array]:
-    """An index of each axis that broadcasts to the shape."""
-    return list(np.ogrid[tuple(slice(size) for size in shape)])
-
-
 def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     """The full index of the element for each of `indices` along an axis."""
-    at = _mesh(indices.shape)
+    at: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
     at[axis] = wrapped_index(indices, data.shape[axis])
     return tuple(at)
 
 
-def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
-    """The index of one slice for each tuple of indices, after the batch axes."""
-    lead = indices.shape[:-1]
-    at = [axis.reshape(axis.shape + (1,) * (len(lead) - batch)) for axis in _mesh(lead[:batch])]
-    extents = data.shape[batch : batch + indices.shape[-1]]
+def _tuples(data: Array, indices: Array) -> tuple[Array, ...]:
+    """The index of one slice for each tuple of indices."""
+    extents = data.shape[: indices.shape[-1]]
     if len(extents) < indices.shape[-1]:
         raise ValueError(f"tuples of {indices.shape[-1]} indices in a tensor {data.shape}")
-    at += [wrapped_index(indices[..., k], extent) for k, extent in enumerate(extents)]
-    return tuple(at)
+    return tuple(wrapped_index(indices[..., k], extent) for k, extent in enumerate(extents))
 
 
 def _scattered(node: Use, at: tuple[Array, ...]) -> Array:
@@ -73,7 +65,7 @@ def evaluate_scatter_elements(node: Use) -> Array:
 @evaluates("ScatterND")
 def evaluate_scatter_nd(node: Use) -> Array:
     """Slices stored or combined at index tuples."""
-    at = _tuples(node.array(0), node.array(1), 0)
+    at = _tuples(node.array(0), node.array(1))
     return _scattered(node, at)
 
 

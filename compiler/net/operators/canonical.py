@@ -103,7 +103,14 @@ def use_of(
     """A use of an operator of the table on known inputs, in either form; see `known_use`."""
     use = canonical_use(op_type, known_tensors(arrays), attributes, outputs)
     rounded = rounded_to_float32(use.attributes)
-    return Use(op_type, OPERATORS[op_type], use.inputs, rounded, outputs, precise)
+    return Use(
+        op_type,
+        OPERATORS[op_type],
+        inputs=use.inputs,
+        attributes=rounded,
+        outputs=outputs,
+        precise=precise,
+    )
 
 
 def infer_onnx(
