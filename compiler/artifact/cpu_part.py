@@ -15,7 +15,6 @@ from compiler.backends.cpu.tables import (
     PLACE_WORDS,
     STREAM_WORDS,
     TASK_WORDS,
-    ScheduleTables,
     make_plan,
 )
 from compiler.target.cpus import AARCH64
@@ -85,7 +84,10 @@ def _plan(artifact: Artifact, features: Sequence[str]) -> str:
     functions = [launch.symbol for kernel in kernels for launch in kernel.launches]
     numbers = {name: number for number, name in enumerate(functions, 1)}
     tables = make_plan(artifact.schedule, artifact.kernels, numbers)
-    rows = {name: _rows(tables, name) for name in TABLE_WORDS}
+    rows: dict[str, list[list[int]]] = {
+        name: getattr(tables, name).reshape(-1, width).tolist()
+        for name, width in TABLE_WORDS.items()
+    }
     words = [f"{{{n}_rows, {len(rows[n])}U, {width}U}}" for n, width in TABLE_WORDS.items()]
     return (
         '#include "cpu/features.h"\n\nextern "C" {\n'
@@ -99,10 +101,6 @@ def _plan(artifact: Artifact, features: Sequence[str]) -> str:
         + cpp_record("CpuPlan", "cpu_plan", ["missing", "kernels", *words])
         + "}  // namespace flowloom\n"
     )
-
-
-def _rows(tables: ScheduleTables, name: str) -> Sequence[Sequence[int]]:
-    return getattr(tables, name).reshape(-1, TABLE_WORDS[name]).tolist()
 
 
 def _row(words: Sequence[int]) -> str:

@@ -73,7 +73,8 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
         depths[u] = max((depths[e.source] for e in inside), default=0)
         depths[u] += node.kind is Kind.INJECTIVE
         nested[u] = max((nested[e.source] + _indexes(node, e, depths) for e in inside), default=0)
-        if any(_is_large(needed[e.source]) for e in inside if _is_index(node, e)):
+        indices = [needed[e.source] for e in inside if _is_index(node, e)]
+        if any(operators.bit_count() > LARGEST_INDEX for operators in indices):
             return False
         look_ups[u] = max((look_ups[e.source] for e in inside), default=0)
         look_ups[u] += node.name in INDEXED
@@ -87,11 +88,6 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
 def _is_index(node: KernelNode, edge: Edge) -> bool:
     """Whether an edge leads to an index that data decide."""
     return node.name in INDEXED and edge.operand > 0
-
-
-def _is_large(operators: int) -> bool:
-    """Whether a set of operators, a bit each, is too large for an index."""
-    return operators.bit_count() > LARGEST_INDEX
 
 
 def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:

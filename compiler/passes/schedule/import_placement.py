@@ -40,10 +40,8 @@ class ImportPlacement(SchedulePass):
         for graph in graphs_of(op):
             dag = read_dag(graph)
             body = isinstance(graph.parent_op(), ControlOp)
-            write_placement(graph, _in_order(dag) if body else self._placed(dag))
-
-    def _placed(self, dag: DAG) -> Placement:
-        return placement_from_text(dag, self.placement)
+            placement = _in_order(dag) if body else placement_from_text(dag, self.placement)
+            write_placement(graph, placement)
 
 
 def _in_order(dag: DAG) -> Placement:

@@ -164,7 +164,10 @@ CONCAT_ROWS = Rule(
     name="concat-of-matmuls-with-same-weights",
     source=(concat(matmul(x, w), matmul(y, w), axis=axis),),
     target=(matmul(concat(x, y, axis=axis), w),),
-    guard=lambda m: [m.value(axis) < len(m.shape(x)) - 1, *same_but(*_both(m), m.value(axis))],
+    guard=lambda m: [
+        m.value(axis) < len(m.shape(x)) - 1,
+        *same_but(m.shape(x), m.shape(y), m.value(axis)),
+    ],
     cases=tuple(
         Case(ranks={"x": n, "y": n}, unknowns={"axis": i}) for n in (2, 3) for i in range(n - 1)
     ),
@@ -173,10 +176,6 @@ CONCAT_ROWS = Rule(
 
 SPLIT_MATMUL_ROWS = CONCAT_ROWS.reversed("split-rows-of-matmul")
 """A MatMul of a Concat of rows starts on the rows that are there first."""
-
-
-def _both(bindings: Bindings) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return bindings.shape(x), bindings.shape(y)
 
 
 def _equal_pairs(bindings: Bindings) -> list[Condition]:
