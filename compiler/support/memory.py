@@ -1,28 +1,92 @@
 """How much memory the host has."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from compiler.errors import DeviceError
 
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 MEMORY_INFORMATION = Path("/proc/meminfo")
 
 
 _FEW_BYTES = 1 << 20
 """Bytes for which the system is not asked, which takes longer than making them."""
 
+_UNLIMITED = 1 << 60
+"""Bytes from which on a limit is none: version 1 of cgroups has no word for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The folder of a version of cgroups, its line of /proc/self/cgroup, and names of numbers."""
+
+    folder: str
+    line: str
+    limit: str
+    usage: str
+    files: str
+
+
+_LAYOUTS = (
+    _Layout("", r"0::", "memory.max", "memory.current", "inactive_file"),
+    _Layout(
+        "memory",
+        r"\d+:(?:[^:]*,)?memory(?:,[^:]*)?:",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
+)
+
 
 def available_bytes() -> int | None:
     """Memory that can still be taken here, or None where the system does not say."""
-    limits: list[int] = []
-    if MEMORY_INFORMATION.exists():
-        match = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY_INFORMATION.read_text())
-        limits += [int(match[1]) * 1024] if match else []
-    if CGROUP_LIMIT.exists():
-        limit = CGROUP_LIMIT.read_text().strip()
-        limits += [int(limit)] if limit.isdecimal() else []
+    limits = [left for layout in _LAYOUTS for left in _left_in_groups(layout)]
+    available = _number(MEMORY_INFORMATION, r"MemAvailable:\s+(\d+) kB")
+    limits += [] if available is None else [available * 1024]
     return min(limits, default=None)
+
+
+def _left_in_groups(layout: _Layout) -> Iterator[int]:
+    """What the process's group and each group around it may still take.
+
+    Files that are kept in memory count as used, though those not read of late make room for what
+    is taken: they are available, as /proc/meminfo counts them, too.
+    """
+    for group in _groups(layout):
+        limit = _number(group / layout.limit, r"(\d+)")
+        if limit is not None and limit < _UNLIMITED:
+            used = _number(group / layout.usage, r"(\d+)") or 0
+            files = _number(group / "memory.stat", rf"^{layout.files} (\d+)") or 0
+            yield max(0, limit - max(0, used - files))
+
+
+def _groups(layout: _Layout) -> list[Path]:
+    """The process's group and those around it, where they would be.
+
+    A container may have a name that only its host can follow, with its own group as the root.
+    """
+    root = CGROUPS / layout.folder
+    name = re.search(rf"^{layout.line}/(.*)", _text(OWN_CGROUPS), re.MULTILINE)
+    group = root / name[1] if name else root
+    return [group, *(path for path in group.parents if path.is_relative_to(root))]
+
+
+def _text(path: Path) -> str:
+    """The text of a system's file, which is empty where there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(path: Path, pattern: str) -> int | None:
+    """The number that a system's file gives after a pattern."""
+    match = re.search(pattern, _text(path), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def require(nbytes: int, purpose: str) -> None:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -15,7 +14,6 @@ from compiler.backends.cpu.build import SharedCode, read_symbols
 from compiler.backends.cpu.driver import BACKEND, usable_threads
 from compiler.errors import ArgumentError, DeviceError, KernelError, ScheduleError, ShapeError
 from compiler.schedule.kernels import KernelSpec, Launch
-from compiler.support import memory
 from tests.backends.objects import MIX, chain, compile_object, empty, kernels, mix, values
 
 WEIGHTS = {"w": values(1)}
@@ -133,15 +131,6 @@ def test_out_of_memory_says_how_much_is_needed() -> None:
     allocations = (*schedule.allocations[:2], arena, schedule.allocations[3])
     with pytest.raises(DeviceError, match=f"needs {(1 << 50) + 192} bytes"):
         BACKEND.load(replace(schedule, allocations=allocations), kernels(), WEIGHTS)
-
-
-def test_memory_limits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "max").write_text("1000\n")
-    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "max")
-    assert memory.available_bytes() == 1000
-    monkeypatch.setattr(memory, "MEMORY_INFORMATION", tmp_path / "none")
-    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "none")
-    assert memory.available_bytes() is None
 
 
 def test_memory_is_reported() -> None:

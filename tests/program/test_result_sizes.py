@@ -43,9 +43,8 @@ def module_of(
 @pytest.fixture
 def little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit as a container has it."""
-    limit = tmp_path / "memory.max"
-    limit.write_text(str(LIMIT))
-    monkeypatch.setattr(memory, "CGROUP_LIMIT", limit)
+    (tmp_path / "memory.max").write_text(str(LIMIT))
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
 
 
 SHAPE = node("Unsqueeze", ["n", "zeros"], ["s"])
