@@ -76,6 +76,25 @@ def test_values_of_other_columns_are_refused():
         import_model(model_of("Imputer", ROWS, imputed_value_int64s=[1, 2, 3]))
 
 
+@pytest.mark.parametrize(
+    ("shape", "count"), [((2, 3, 4), 4), ((2, 4, 3), 4), ((6, 1), 4), ((2, 3, 3), 3)]
+)
+@pytest.mark.parametrize("name", ["imputed_value_floats", "offset", "scale"])
+def test_values_of_columns_that_onnxruntime_counts_otherwise_are_refused(
+    shape: tuple[int, ...], count: int, name: str
+):
+    op_type = "Imputer" if name.startswith("imputed") else "Scaler"
+    model = model_of(op_type, np.ones(shape, np.float32), **{name: [2.0, 3.0, 4.0, 5.0][:count]})
+    with pytest.raises(ShapeError, match=f"it has {count} values for"):
+        import_model(model)
+
+
+def test_one_value_is_for_all_axes():
+    x = ROWS.astype(np.float32).reshape(2, 3, 4)
+    check(model_of("Scaler", x, offset=[1.5], scale=[2.0]), x)
+    check(model_of("Imputer", x, imputed_value_floats=[1.5]), x)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("offset", [[1.5], [1.0, 2.0, 3.0, 4.0]])
 def test_columns_are_scaled(dtype: Any, offset: list[float]):

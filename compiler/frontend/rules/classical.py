@@ -1,5 +1,7 @@
 """Rules for operators of classical models (ai.onnx.ml) that standard operators compute."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from compiler.frontend.graph import Value
@@ -23,6 +25,23 @@ def _classical(name: str):
     return register
 
 
+def check_columns(count: int, shape: Sequence[int]) -> None:
+    """Raise ShapeMismatch unless so many numbers are one for all, or one for each column.
+
+    Several are for vectors and matrices: by the ONNX text the columns of more axes are along the
+    last, or not defined (Scaler), while onnxruntime counts them along the second.
+    """
+    if count == 1:
+        return
+    if not shape or count != shape[-1]:
+        raise ShapeMismatch(f"it has {count} values for {shape[-1] if shape else 1} columns")
+    if len(shape) > 2:
+        raise ShapeMismatch(
+            f"it has {count} values for the columns of {len(shape)} axes, of which onnxruntime"
+            " takes others than the ONNX text: reshape its input to [rows, columns]"
+        )
+
+
 @_classical("ArrayFeatureExtractor")
 def rewrite_columns(call: Call) -> list[Value]:
     """Some columns of the last axis; a vector is a single row."""
@@ -39,8 +58,7 @@ def rewrite_imputer(call: Call) -> list[Value]:
     x = call.data
     kind = "float" if "float" in call.data.dtype else "int64"
     imputed = np.array(call.attributes.get(f"imputed_value_{kind}s", ()), numpy_dtype(x.dtype))
-    if imputed.size not in (1, x.shape[-1]):
-        raise ShapeMismatch(f"it has {imputed.size} values for {x.shape[-1]} columns")
+    check_columns(imputed.size, x.shape)
     replaced = call.attributes.get(f"replaced_value_{kind}", 0)
     missing = (
         call.one("IsNaN", x)
@@ -59,5 +77,6 @@ def rewrite_scaler(call: Call) -> list[Value]:
     x = call.data if call.data.dtype == "float64" else in_type(call, call.data, "float32")
     for op_type, name, neutral in (("Sub", "offset", 0), ("Mul", "scale", 1)):
         numbers = np.array(np.array(call.attributes.get(name) or neutral, np.float32), x.dtype)
+        check_columns(numbers.size, x.shape)
         x = call.one(op_type, x, call.builder.constant(numbers))
     return [in_type(call, x, "float32")]

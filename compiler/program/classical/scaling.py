@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from compiler.frontend.rules.classical import check_columns
 from compiler.net.operators import check_room
 
 
@@ -32,6 +33,8 @@ def scaler(
     x: np.ndarray, *, offset: Sequence[float] = (), scale: Sequence[float] = ()
 ) -> tuple[np.ndarray]:
     """(x - offset) * scale as float32; both are of a column, or of all."""
+    for numbers in (offset, scale):
+        check_columns(len(numbers) or 1, x.shape)
     result = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
     with np.errstate(all="ignore"):
         if len(offset):
@@ -59,20 +62,14 @@ def imputer(
     replaced = replaced_value_int64 if integral else x.dtype.type(replaced_value_float)
     missing = np.isnan(x) if replaced != replaced else x == replaced
     imputed = np.array(imputed_value_int64s if integral else imputed_value_floats, x.dtype)
-    if imputed.size not in (1, x.shape[-1] if x.ndim else 1):
-        raise ValueError(f"it has {imputed.size} values of that type for the columns")
+    check_columns(imputed.size, x.shape)
     return (np.where(missing, imputed.reshape(-1 if x.ndim else ()), x),)
 
 
 def array_feature_extractor(x: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray]:
-    """Some columns of the last axis; a vector is a single row.
-
-    Raises ValueError for columns that are not there; none is counted from the end.
-    """
+    """Some columns of the last axis, clamped to those that are there; a vector is a single row."""
     rows = x if x.ndim > 1 else x.reshape(1, -1)
-    if columns.size and not 0 <= columns.min() <= columns.max() < rows.shape[-1]:
-        raise ValueError(f"it reads columns beyond the {rows.shape[-1]} of its input")
-    return (rows.take(columns.ravel(), -1),)
+    return (rows.take(columns.ravel(), -1, mode="clip"),)
 
 
 def feature_vectorizer(
