@@ -106,7 +106,8 @@ class Builder:
 
     `has_kernel` says which recurrences and transforms stay one operator. Unless it is
     `bounded`, constants of any size are folded. `watch_indices` gets the inputs of nodes that
-    are indices of run time, where these are to be checked.
+    are indices of run time, where these are to be checked. Unless it `checks_indices`, known
+    ones are clamped, too: they are data of a run.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
@@ -116,6 +117,7 @@ class Builder:
         self.node = ""
         self.bounded = True
         self.has_kernel: Callable[[Whole], bool] = no_kernels
+        self.checks_indices = True
         self.watch_indices: Callable[[str, Bounds, Value], None] | None = None
 
     def constant(self, array: object, dtype: str | None = None) -> Value:

@@ -95,7 +95,8 @@ class Call(ModelNode):
         value = self.input(bounds.input)
         if value is None or 0 in value.shape:
             return
-        check_known(bounds, value)
+        if self.builder.checks_indices:
+            check_known(bounds, value)
         if value.array is None and self.builder.watch_indices is not None:
             self.builder.watch_indices(self.op_type, bounds, value)
 

@@ -65,12 +65,17 @@ def _recurrent(shapes: Shapes, attribute: AttributeOf) -> Bounds:
     return Bounds(4, (0,), (x[1 if attribute("layout") else 0],))
 
 
+def _columns(shapes: Shapes, attribute: AttributeOf) -> Bounds:
+    return Bounds(1, (0,), (shapes[0][-1] - 1,))
+
+
 INDEXED: dict[str, Callable[[Shapes, AttributeOf], Bounds]] = {
     **dict.fromkeys(("Gather", "GatherElements", "Scatter", "ScatterElements"), _along_axis),
     "GatherND": _gathered,
     "ScatterND": _scattered,
     "ReverseSequence": _reversed,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+    "ArrayFeatureExtractor": _columns,
 }
 """Operators with such an input; not OneHot, which defines a result for indices out of range."""
 

@@ -10,7 +10,7 @@ from onnx import helper
 
 from compiler.errors import FlowloomError, InputDataError, ModelError
 from compiler.frontend.domains import domain_of
-from compiler.frontend.evaluate import schema_of
+from compiler.frontend.evaluate import default_of, schema_of
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.importing.context import ModelContext
@@ -20,6 +20,8 @@ from compiler.frontend.node_order import names_read
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.tensors import array_of
 from compiler.net.attributes import Mismatch
+from compiler.net.operators.indices import INDEXED, check_constant_indices
+from compiler.net.spec import known_tensors
 from compiler.program.host import images, learned, operators, random, text, training
 from compiler.program.host.admission import schema_obstacle, type_obstacle
 from compiler.program.host.node_results import node_results
@@ -177,6 +179,7 @@ class HostNode:
             ) from error
 
     def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
+        self._check_indices([values[name] if name else None for name in self._reads])
         if self._function is None:
             inputs = {name: values[name] for name in names_read(self.node)}
             try:
@@ -188,6 +191,19 @@ class HostNode:
             results = standard_results(self._types, inputs, self._function(*inputs))
         pairs = zip(self._writes, results, strict=False)
         return {name: value for name, value in pairs if name}
+
+    def _check_indices(self, inputs: Sequence[HostValue]) -> None:
+        """Raise ShapeMismatch for an index out of range, if indices are checked."""
+        op_type, own = self.node.op_type, domain_of(self.node) in ("", ML_DOMAIN)
+        if self._context.check_indices and own and op_type in INDEXED:
+            check_constant_indices(op_type, known_tensors(inputs), self._attribute)
+
+    def _attribute(self, name: str) -> Any:
+        """An attribute's value, or its default."""
+        given = (a for a in self.node.attribute if a.name == name)
+        domain = domain_of(self.node)
+        default = default_of(self.node.op_type, self._context.opsets.get(domain, 0), name)
+        return next((_attribute(a, self._context.folder) for a in given), default)
 
 
 def constant_of(node: onnx.NodeProto, folder: ModelFolder | None) -> np.ndarray:

@@ -34,6 +34,7 @@ def node_results(
     )
     specialiser = Specialiser(known, Graph([]), _REMEDY)
     specialiser.builder.bounded = False
+    specialiser.builder.checks_indices = context.check_indices
     scope = Scope(context.opsets)
     scope.values |= {n: _value(n, v) for n, v in inputs.items()}
     needed = {name for name in node.output if name}
