@@ -18,7 +18,7 @@ from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.draw import Draw, Shape
-from tests.fuzz.graphs import generate, make_case
+from tests.fuzz.graphs import NEWEST, generate, make_case
 from tests.fuzz.grower import Grower
 from tests.fuzz.pipelines import pipeline
 
@@ -34,7 +34,7 @@ FEWEST, MOST = 6, 600
 LONGEST = 40
 """Steps of the longest chain."""
 
-OPSETS = [11, 13, 16, *range(18, 27)]
+OPSETS = [11, 13, 16, *range(18, NEWEST + 1)]
 
 
 class Chain(Grower):
