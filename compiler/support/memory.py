@@ -51,7 +51,7 @@ def available_bytes() -> int | None:
 
 
 def _left_in_groups(layout: _Layout) -> Iterator[int]:
-    """What the process's group and each group around it may still take.
+    """The memory that the process's group and each group around it may still take.
 
     Files that are kept in memory count as used, though those not read of late make room for what
     is taken: they are available, as /proc/meminfo counts them, too.

@@ -1,4 +1,4 @@
-"""What can still be taken of the host's memory, from copies of what the system says."""
+"""Memory that can still be taken of the host, from copies of the files of the system."""
 
 from collections.abc import Mapping
 from pathlib import Path
