@@ -29,6 +29,18 @@ def test_boxes_are_those_of_onnxruntime(centred: int, limit: int, overlap: float
     check(compiled(text), model_of(text), inputs)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_boxes_with_other_strides_are_read_as_they_are(order: tuple[int, int, int]):
+    generator = np.random.default_rng(3)
+    boxes = generator.random((2, 60, 4)).astype("f4")
+    scores = generator.random((2, 3, 60)).astype("f4")
+    strided = boxes.transpose(order).copy().transpose(np.argsort(order))
+    arguments = (scores, np.array(9), np.array(0.1, "f4"), np.array(0.2, "f4"))
+    (expected,) = non_maximum_suppression(boxes, *arguments)
+    (selected,) = non_maximum_suppression(strided, *arguments)
+    np.testing.assert_array_equal(selected, expected)
+
+
 @pytest.mark.parametrize(("limit", "side"), [(3000, 0.01), (3000, 0.3), (1100, 0.01), (64, 0.1)])
 def test_many_boxes_are_compared_in_blocks(limit: int, side: float):
     text = TEXT.replace("CENTRED", "0")

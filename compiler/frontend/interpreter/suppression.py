@@ -55,7 +55,12 @@ def _scalar(array: np.ndarray | None, default: float) -> float:
 
 
 def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:
-    """Boxes as rows of smaller and larger coordinates: contiguous float32[boxes, 4]."""
+    """Boxes as rows of smaller and larger coordinates: contiguous float32[boxes, 4].
+
+    numpy's results of arrays with other strides have these strides, too, so that the boxes are
+    copied where they are not rows themselves.
+    """
+    boxes = np.ascontiguousarray(boxes)
     if centred:
         middle = boxes[:, :2]
         half = boxes[:, 2:] / np.float32(2)
