@@ -1,4 +1,4 @@
-"""Keeps LLVM's loop vectoriser from loops whose counter is divided, which it gets wrong."""
+"""Keeps LLVM's loop vectoriser from loops with divisions that it gets wrong."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,17 +13,25 @@ _LABEL = re.compile(r"^([\w.]+):")
 _PHI = re.compile(r"^  (%[\w.]+) = phi .*, %([\w.]+) \]$")
 _DEFINED = re.compile(r"^  (%[\w.]+) = (.*)$")
 _REMAINDER = re.compile(r"^(?:and|[su]rem) i(?:32|64) (%[\w.]+), \d+$")
+_BY_A_VALUE = re.compile(r"^[su](?:div|rem) i(?:32|64) \S+, %[\w.]+$")
+_ALWAYS_RUN = ("entry", "for_")
+"""How those of TVM's blocks begin that have no condition but their loop's own."""
+
 _STORE = re.compile(r"^  store \S+ (%[\w.]+), ptr (%[\w.]+)")
 _REGISTER = re.compile(r"^alloca \S+, i64 1(?:,|$)")
 _LOOP = re.compile(r"^(  br label %[\w.]+)(?:, !llvm\.loop !(\d+))?$")
 
 
 def guard_loops(text: str) -> str:
-    """LLVM code of functions in which no loop is vectorised that divides what it counts.
+    """LLVM code of functions in which no loop is vectorised whose divisions would come out wrong.
 
     LLVM 22's loop vectoriser takes `i & 3` for `i` in interleaved accesses: wrong results. A loop
     that may count what is divided by a power of two is marked; where values are merged, all that
     count in their function may.
+
+    A division by a value may not run where its condition fails, as the value may be 0. One that is
+    the same in all turns of a loop is computed for the first of a vector's turns alone, and the
+    others read it even where the first fails the condition: all loops of its function are marked.
     """
     head, *functions = re.split(r"^(?=define )", text, flags=re.M)
     marks: dict[str, str] = {}
@@ -42,7 +50,7 @@ def _guarded(text: str, marks: dict[str, str]) -> str:
     """One function; `marks` gains the beginning of the metadata of each loop that is guarded."""
     code, lines = _read(text), text.split("\n")
     counters = {counter for value in code.divided for counter in _counters(code, value)}
-    if not counters <= code.backs.keys():
+    if code.conditional or not counters <= code.backs.keys():
         counters = set(code.backs)
     for at in sorted({code.ends[code.backs[counter]] for counter in counters}):
         loop = _LOOP.match(lines[at])
@@ -59,7 +67,8 @@ class _Function:
     element, comes out of them.
 
     `phis` are those of blocks; `backs` of a counter is the block that goes back to its loop, whose
-    last line `ends` has; `divided` is what remainders by powers of two are taken of.
+    last line `ends` has; `divided` is what remainders by powers of two are taken of, `conditional`
+    whether something is divided by a value under a condition.
     """
 
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -68,6 +77,7 @@ class _Function:
     backs: dict[str, str] = field(default_factory=dict[str, str])
     ends: dict[str, int] = field(default_factory=dict[str, int])
     divided: list[str] = field(default_factory=list[str])
+    conditional: bool = False
 
 
 def _read(text: str) -> _Function:
@@ -85,6 +95,8 @@ def _read(text: str) -> _Function:
             code.values[defined[1]] = re.findall(r"%[\w.]+", defined[2])
             if _REGISTER.match(defined[2]):
                 code.registers.add(defined[1])
+            if _BY_A_VALUE.match(defined[2]) and not block.startswith(_ALWAYS_RUN):
+                code.conditional = True
             remainder = _REMAINDER.match(defined[2])
             if remainder and _is_power(defined[2]):
                 code.divided.append(remainder[1])
