@@ -20,7 +20,7 @@ from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.operators.canonical import complete_attributes
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.schedule.kernels import Operand
@@ -218,13 +218,14 @@ class Group:
 def takes_symbols(operator: str, gpu: bool) -> bool:
     """Whether kernels of an operator, on a CPU or a GPU, may have extents that depend on symbols.
 
-    Kernels that are written by hand have numbers, and so have those of Einsum and of contractions
-    of bytes, which the generic schedule would make many times slower. On GPUs two have templates.
+    Most kernels that are written by hand have numbers, and so have those of Einsum and of
+    contractions of bytes, which the generic schedule would make many times slower. On GPUs two
+    have templates.
     """
     kind = KINDS.get(operator)
     if kind is Kind.CONTRACTION:
         return operator in (("MatMul", "Gemm") if gpu else FLOAT_CONTRACTIONS)
-    return kind is not Kind.OPAQUE
+    return kind is not Kind.OPAQUE or (not gpu and OPERATORS[operator].facts.sized)
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

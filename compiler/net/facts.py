@@ -47,6 +47,8 @@ class Facts:
     `on_extents` computes one element from those of the operands where they are extents, or
     truths of extents: exact integers, which do not wrap. A reduction folds its operand by it.
 
+    An opaque operator is `sized` if its kernel for CPUs takes sizes that a run decides.
+
     What is `derived` makes weights of weights: a result of these alone is one, computed once.
     """
 
@@ -66,6 +68,7 @@ class Facts:
     idempotent: bool = False
     involution: bool = False
     on_extents: Callable[..., Any] | None = None
+    sized: bool = False
     derived: bool = False
 
     @property

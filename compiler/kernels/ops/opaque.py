@@ -17,6 +17,8 @@ from compiler.kernels.ops.common import (
 )
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
+from compiler.kernels.sizes import expression, is_long, is_number
+from compiler.kernels.tir.sized_launches import RUN_ATTRIBUTE
 from compiler.tensors.row_major import flatten_index, unflatten_index
 
 ROLLED = "rolled"
@@ -41,7 +43,11 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
     """The results of statements over flat buffers: `emit(*inputs, *outputs)` writes them."""
     outputs = [info for info in context.outputs if info.dtype]
     sources = [tirx.decl_buffer(t.shape, str(t.dtype), f"source{i}") for i, t in enumerate(inputs)]
-    results = [tirx.decl_buffer(o.shape, o.dtype, f"result{i}") for i, o in enumerate(outputs)]
+    shapes = [[*map(expression, info.shape)] for info in outputs]
+    results = [
+        tirx.decl_buffer(shape, info.dtype, f"result{i}")
+        for i, (shape, info) in enumerate(zip(shapes, outputs, strict=True))
+    ]
 
     def build(read: Sequence[Any], written: Sequence[Any]) -> Any:
         with IRBuilder() as builder, T.seq_scope():
@@ -49,7 +55,7 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
         return builder.get()
 
     made = te.extern(
-        [info.shape for info in outputs],
+        shapes,
         list(inputs),
         build,
         name=context.operator.type,
@@ -60,25 +66,30 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
     return [made] if isinstance(made, te.Tensor) else list(made)
 
 
-def workspace(elements: int, dtype: str) -> Any:
+def workspace(elements: Any, dtype: str) -> Any:
     """A flat buffer that all launches of the statements share."""
-    return T.buffer_proxy(T.alloc_buffer((elements,), dtype))
+    return T.buffer_proxy(T.alloc_buffer((expression(elements),), dtype))
 
 
-def mutable(dtype: str = "int32", elements: int = 1) -> Any:
+def mutable(dtype: str = "int32", elements: Any = 1) -> Any:
     """A few elements in registers or on the stack, which statements change."""
     annotations = {"disable_lower_builtin": True}
-    return T.buffer_proxy(T.alloc_local((elements,), dtype, annotations=annotations))
+    return T.buffer_proxy(T.alloc_local((expression(elements),), dtype, annotations=annotations))
+
+
+def turns(count: Any) -> Any:
+    """A loop of as many turns as a number or a size says."""
+    return T.serial(0, expression(count))
 
 
 @contextmanager
-def launch(blocks: int) -> Generator[Any]:
+def launch(blocks: Any) -> Generator[Any]:
     """A launch of statements for each number below `blocks`.
 
     The attribute keeps one of a single block together when its loop is simplified away.
     """
-    grid = T.parallel(0, blocks)
-    if blocks > 1:
+    grid = T.parallel(0, expression(blocks))
+    if is_long(blocks):
         with grid as block:
             yield block
     else:
@@ -100,7 +111,12 @@ def _combine(context: Context, old: Any, new: Any) -> Any:
     return combine(kind, old, new)
 
 
-def _copy(size: int, data: Any, out: Any) -> None:
+def _copy(size: Any, data: Any, out: Any) -> None:
+    if not is_number(size):
+        parallel: Any = T.parallel  # TVM's stubs leave out its annotations
+        with parallel(0, expression(size), annotations={RUN_ATTRIBUTE: COPY_CHUNK}) as i:
+            out[i] = data[i]
+        return
     chunk = min(size, COPY_CHUNK)
     with T.parallel(0, -(-size // chunk)) as block, T.serial(0, chunk) as i:
         with T.If(block * chunk + i < size), T.Then():
@@ -117,7 +133,7 @@ def lower_scatter_elements(context: Context) -> list[te.Tensor]:
         _copy(prod(shape), data, out)
         if not prod(places):
             return
-        with T.serial(0, prod(places)) as i:
+        with turns(prod(places)) as i:
             at = unflatten_index(i, places)
             at[axis] = safe_index(indices[i], shape[axis])
             target = flatten_index(at, shape)
@@ -134,7 +150,7 @@ def lower_scatter_nd(context: Context) -> list[te.Tensor]:
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:
         _copy(prod(shape), data, out)
-        with T.serial(0, count) as i, T.serial(0, inner) as j:
+        with turns(count) as i, turns(inner) as j:
             chosen = [safe_index(indices[i * depth + k], shape[k]) for k in range(depth)]
             target = flatten_index(chosen, shape[:depth]) * inner + j
             out[target] = _combine(context, out[target], updates[i * inner + j])

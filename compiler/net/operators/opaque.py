@@ -73,11 +73,17 @@ OPAQUE: dict[str, OpSpec] = {
         "T I T -> T",
         scatter_elements_shape,
         {"axis": axis_attribute(0), "reduction": _REDUCTION},
+        facts=Facts(sized=True),
         T=ALL,
         I=INDICES,
     ),
     "ScatterND": operator(
-        Kind.OPAQUE, "T int64 T -> T", scatter_nd_shape, {"reduction": _REDUCTION}, T=ALL
+        Kind.OPAQUE,
+        "T int64 T -> T",
+        scatter_nd_shape,
+        {"reduction": _REDUCTION},
+        facts=Facts(sized=True),
+        T=ALL,
     ),
     "TopK": operator(
         Kind.OPAQUE,
