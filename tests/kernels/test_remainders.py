@@ -143,3 +143,12 @@ def test_marks_have_the_order_of_the_text():
         marks = re.findall(r"!llvm\.loop !(\d+)$", guard_loops(text), re.M)
         assert len(marks) == 2
         assert marks == sorted(marks)
+
+
+def test_all_loops_of_a_function_that_divides_under_a_condition_are_guarded():
+    quotient = "  %part = sdiv i32 %first, %last"
+    assert guarded(kernel(quotient)) == []
+    assert guarded(kernel(inside=quotient)) == []
+    jump = "  br i1 %k2, label %if_then, label %if_end"
+    under = f"{jump}\nif_then:\n{quotient}\n  br label %if_end\nif_end:"
+    assert sorted(guarded(kernel(inside=under))) == ["i", "k"]

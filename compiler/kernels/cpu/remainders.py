@@ -15,7 +15,7 @@ _DEFINED = re.compile(r"^  (%[\w.]+) = (.*)$")
 _REMAINDER = re.compile(r"^(?:and|[su]rem) i(?:32|64) (%[\w.]+), \d+$")
 _BY_A_VALUE = re.compile(r"^[su](?:div|rem) i(?:32|64) \S+, %[\w.]+$")
 _ALWAYS_RUN = ("entry", "for_")
-"""How those of TVM's blocks begin that have no condition but their loop's own."""
+"""Beginnings of the labels of TVM's blocks that run under no condition but their loop's own."""
 
 _STORE = re.compile(r"^  store \S+ (%[\w.]+), ptr (%[\w.]+)")
 _REGISTER = re.compile(r"^alloca \S+, i64 1(?:,|$)")
@@ -92,17 +92,21 @@ def _read(text: str) -> _Function:
             if block.startswith(_HEADER):
                 code.backs[phi[1]] = phi[2]
         elif defined := _DEFINED.match(line):
-            code.values[defined[1]] = re.findall(r"%[\w.]+", defined[2])
-            if _REGISTER.match(defined[2]):
-                code.registers.add(defined[1])
-            if _BY_A_VALUE.match(defined[2]) and not block.startswith(_ALWAYS_RUN):
-                code.conditional = True
-            remainder = _REMAINDER.match(defined[2])
-            if remainder and _is_power(defined[2]):
-                code.divided.append(remainder[1])
+            _define(code, block, name=defined[1], made=defined[2])
         elif stored := _STORE.match(line):
             _store(code, stored[1], stored[2])
     return code
+
+
+def _define(code: _Function, block: str, name: str, made: str) -> None:
+    code.values[name] = re.findall(r"%[\w.]+", made)
+    if _REGISTER.match(made):
+        code.registers.add(name)
+    if _BY_A_VALUE.match(made) and not block.startswith(_ALWAYS_RUN):
+        code.conditional = True
+    remainder = _REMAINDER.match(made)
+    if remainder and _is_power(made):
+        code.divided.append(remainder[1])
 
 
 def _store(code: _Function, value: str, place: str) -> None:
