@@ -145,10 +145,12 @@ def test_marks_have_the_order_of_the_text():
         assert marks == sorted(marks)
 
 
-def test_all_loops_of_a_function_that_divides_under_a_condition_are_guarded():
+def test_the_loops_around_a_division_under_a_condition_are_guarded():
     quotient = "  %part = sdiv i32 %first, %last"
     assert guarded(kernel(quotient)) == []
     assert guarded(kernel(inside=quotient)) == []
-    jump = "  br i1 %k2, label %if_then, label %if_end"
-    under = f"{jump}\nif_then:\n{quotient}\n  br label %if_end\nif_end:"
-    assert sorted(guarded(kernel(inside=under))) == ["i", "k"]
+    under = f"if_then:\n{quotient}\n  br label %if_end\nif_end:"
+    jump = "label %if_then, label %if_end"
+    assert sorted(guarded(kernel(inside=f"  br i1 %k2, {jump}\n{under}"))) == ["i", "k"]
+    around = kernel(f"  br i1 %i2, {jump}\n{under}").replace("[ 0, %for_body_i", "[ 0, %if_end")
+    assert guarded(around) == ["i"]

@@ -19,6 +19,7 @@ _ALWAYS_RUN = ("entry", "for_")
 
 _STORE = re.compile(r"^  store \S+ (%[\w.]+), ptr (%[\w.]+)")
 _REGISTER = re.compile(r"^alloca \S+, i64 1(?:,|$)")
+_TARGET = re.compile(r"label %([\w.]+)")
 _LOOP = re.compile(r"^(  br label %[\w.]+)(?:, !llvm\.loop !(\d+))?$")
 
 
@@ -31,7 +32,7 @@ def guard_loops(text: str) -> str:
 
     A division by a value may not run where its condition fails, as the value may be 0. One that is
     the same in all turns of a loop is computed for the first of a vector's turns alone, and the
-    others read it even where the first fails the condition: all loops of its function are marked.
+    others read it even where the first fails the condition: all loops around it are marked.
     """
     head, *functions = re.split(r"^(?=define )", text, flags=re.M)
     marks: dict[str, str] = {}
@@ -50,8 +51,9 @@ def _guarded(text: str, marks: dict[str, str]) -> str:
     """One function; `marks` gains the beginning of the metadata of each loop that is guarded."""
     code, lines = _read(text), text.split("\n")
     counters = {counter for value in code.divided for counter in _counters(code, value)}
-    if code.conditional or not counters <= code.backs.keys():
+    if not counters <= code.backs.keys():
         counters = set(code.backs)
+    counters |= {counter for counter in code.backs if code.conditional & _turn(code, counter)}
     for at in sorted({code.ends[code.backs[counter]] for counter in counters}):
         loop = _LOOP.match(lines[at])
         assert loop, "TVM ends a loop's last block with a jump"
@@ -68,7 +70,8 @@ class _Function:
 
     `phis` are those of blocks; `backs` of a counter is the block that goes back to its loop, whose
     last line `ends` has; `divided` is what remainders by powers of two are taken of, `conditional`
-    whether something is divided by a value under a condition.
+    the blocks that divide by a value under a condition. `headers` has the block of each counter,
+    and `before` those that jump to a block.
     """
 
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -77,7 +80,9 @@ class _Function:
     backs: dict[str, str] = field(default_factory=dict[str, str])
     ends: dict[str, int] = field(default_factory=dict[str, int])
     divided: list[str] = field(default_factory=list[str])
-    conditional: bool = False
+    conditional: set[str] = field(default_factory=set[str])
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    before: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
 
 def _read(text: str) -> _Function:
@@ -87,10 +92,13 @@ def _read(text: str) -> _Function:
             block = label[1]
         elif line.startswith("  br "):
             code.ends[block] = number
+            for target in _TARGET.findall(line):
+                code.before.setdefault(target, set()).add(block)
         elif phi := _PHI.match(line):
             code.phis.add(phi[1])
             if block.startswith(_HEADER):
                 code.backs[phi[1]] = phi[2]
+                code.headers[phi[1]] = block
         elif defined := _DEFINED.match(line):
             _define(code, block, name=defined[1], made=defined[2])
         elif stored := _STORE.match(line):
@@ -103,10 +111,21 @@ def _define(code: _Function, block: str, name: str, made: str) -> None:
     if _REGISTER.match(made):
         code.registers.add(name)
     if _BY_A_VALUE.match(made) and not block.startswith(_ALWAYS_RUN):
-        code.conditional = True
+        code.conditional.add(block)
     remainder = _REMAINDER.match(made)
     if remainder and _is_power(made):
         code.divided.append(remainder[1])
+
+
+def _turn(code: _Function, counter: str) -> set[str]:
+    """The blocks of a loop: what leads to its last one without its header."""
+    turn, pending = {code.headers[counter]}, [code.backs[counter]]
+    while pending:
+        block = pending.pop()
+        if block not in turn:
+            turn.add(block)
+            pending.extend(code.before.get(block, ()))
+    return turn
 
 
 def _store(code: _Function, value: str, place: str) -> None:
