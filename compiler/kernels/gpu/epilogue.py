@@ -28,6 +28,7 @@ from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.matmul import Matmul, gemm_result, read_matmul
+from compiler.kernels.tir.selects import LAZY_SELECTS
 from compiler.kernels.tir.sized_launches import recombined_quotients, with_plain_divisions
 from compiler.net.operators.contractions import MATMULS
 from compiler.schedule.kernels import LARGEST_COUNT
@@ -37,6 +38,7 @@ from compiler.tensors.symbols import Symbol
 
 _PASSES = [
     s_tir.transform.StmtSimplify(),
+    LAZY_SELECTS,
     s_tir.transform.RewriteUnsafeSelect(),
     tirx.transform.CommonSubexprElim(),
 ]

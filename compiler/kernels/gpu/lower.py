@@ -21,6 +21,7 @@ from compiler.kernels.gpu.untyped import (
 )
 from compiler.kernels.sizes import extent_from, symbol_of, tensor_extents, variable_of
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
+from compiler.kernels.tir.selects import LAZY_SELECTS
 from compiler.kernels.tir.sized_launches import SizesOperand, with_plain_divisions
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
@@ -63,6 +64,7 @@ LOWERING_PASSES = [
     s_tir.transform.RenormalizeSplitPattern(),
     tirx.transform.StmtSimplify(),
     tirx.transform.RemoveNoOp(),
+    LAZY_SELECTS,
     s_tir.transform.RewriteUnsafeSelect(),
     SHARE := tirx.transform.CommonSubexprElim(),
     tirx.transform.VerifyMemory(),

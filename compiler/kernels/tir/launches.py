@@ -19,6 +19,7 @@ from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
 from compiler.kernels.tir.memory import buffer_elements
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
+from compiler.kernels.tir.selects import LAZY_SELECTS
 from compiler.kernels.tir.sized_launches import (
     SizedGrid,
     SizesOperand,
@@ -63,6 +64,7 @@ _LOWER = [
     s_tir.transform.RenormalizeSplitPattern(),
     tirx.transform.StmtSimplify(),
     tirx.transform.RemoveNoOp(),
+    LAZY_SELECTS,
     s_tir.transform.RewriteUnsafeSelect(),
 ]
 
