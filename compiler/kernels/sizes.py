@@ -32,6 +32,9 @@ from compiler.tensors.extents import (
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol
 
+RUN_ATTRIBUTE = "run"
+"""The annotation of a parallel loop over symbols: how many turns are one block."""
+
 _SYMBOLS: dict[Var, Symbol] = {}
 """The symbol of each variable that stands for one."""
 

@@ -11,11 +11,10 @@ from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.group import Group
-from compiler.kernels.sizes import at_hint, is_long, is_number, variable_of
+from compiler.kernels.sizes import RUN_ATTRIBUTE, at_hint, is_long, is_number, variable_of
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque, with_parameters
-from compiler.kernels.tir.sized_launches import RUN_ATTRIBUTE
 from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15

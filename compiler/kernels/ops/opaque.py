@@ -17,8 +17,7 @@ from compiler.kernels.ops.common import (
 )
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.sizes import expression, is_long, is_number
-from compiler.kernels.tir.sized_launches import RUN_ATTRIBUTE
+from compiler.kernels.sizes import RUN_ATTRIBUTE, expression, is_long, is_number
 from compiler.tensors.row_major import flatten_index, unflatten_index
 
 ROLLED = "rolled"

@@ -11,6 +11,7 @@ from tvm.tirx import BufferStore, For, ForKind, IntImm, SeqStmt, Stmt
 from tvm.tirx.stmt import AllocBuffer, Bind, DeclBuffer
 
 from compiler.kernels.sizes import (
+    RUN_ATTRIBUTE,
     at_hint,
     expression,
     extent_from,
@@ -22,9 +23,6 @@ from compiler.kernels.tir.memory import buffer_elements
 from compiler.tensors.arithmetic import ceil_div
 from compiler.tensors.extents import NotForAllSizes, bounds
 from compiler.tensors.symbols import Symbol
-
-RUN_ATTRIBUTE = "run"
-"""The annotation of a parallel loop over symbols: how many turns are one block."""
 
 SIZED_LOOP = "sized"
 """The end of names of loops over symbols, before their turns for the example sizes."""
