@@ -231,11 +231,12 @@ DIFFERENCES = [
     ),
     Difference(
         "QuantizeLinear QLinearConv QLinearMatMul",
-        "an element is NaN, or a scale NaN or infinite",
+        "an element is NaN, or a scale NaN, infinite or 0",
         lambda call: (
             call.has_nan()
             or (call.op != "QuantizeLinear" and call.has_infinity())
             or not np.isfinite(call.inputs[1]).all()
+            or not call.inputs[1 if call.op == "QuantizeLinear" else 6].all()
         ),
         "gives what the processor makes of NaN",
         "gives what it gives for 0, or a bound",

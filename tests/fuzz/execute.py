@@ -99,10 +99,11 @@ def _is_whole(module: object) -> bool:
 def unlike(
     first: Mapping[str, Array], second: Mapping[str, Array], *, shared: bool = False
 ) -> Failure | None:
-    """The first output of which any bit differs between two runs; NaN's do if loops were `shared`.
+    """The first output with a bit that differs between two runs.
 
-    A sum of two NaNs has the sign of the one that an instruction names first, which is another one
-    in a vector than in what is left of a loop; where that begins depends on how threads share it.
+    Where threads `shared` loops, all NaNs are alike: a sum of two NaNs has the sign of the one that
+    an instruction names first, which is another one in a vector than in the rest of a loop, and the
+    rest begins where the threads' shares end.
     """
     for name, array in first.items():
         other = np.asarray(second[name])
