@@ -21,7 +21,7 @@ from compiler.errors import ArtifactError
 from compiler.frontend.graph import Value
 from compiler.program.folding import FoldedOutputs
 from compiler.program.symbolic import SymbolicSegment
-from compiler.tensors.assumptions import Assumptions, SizeCondition
+from compiler.tensors.assumptions import Assumptions, SizeCondition, assuming
 from compiler.tensors.extents import Relation, symbols_of
 from compiler.tensors.substitution import extent_array
 from compiler.verify import checked_json as read
@@ -33,7 +33,8 @@ def save_segment(segment: SymbolicSegment, folder: Path) -> None:
     every += [condition.extent for condition in segment.assumptions]
     symbols = {symbol for extent in every for symbol in symbols_of(extent)}
     entries = partial(_entries, segment)
-    symbolic.save(segment.build, folder, sorted(symbols, key=str), entries)
+    with assuming():  # a denominator is positive where the segment's own conditions hold
+        symbolic.save(segment.build, folder, sorted(symbols, key=str), entries)
 
 
 def _entries(segment: SymbolicSegment, names: SymbolNames) -> dict[str, Any]:
@@ -72,19 +73,17 @@ def load_segment(
     def check(target: str, requirements: Any) -> None:
         backend(target).check(requirements or backend(target).requirements(target))
 
-    build, names, entries = symbolic.load(folder, check, place, vouch)
-    path = f"{folder}: the segment"
-    axes = read.as_object(entries.get("axes"), f"{path}.axes")
+    with assuming() as denominators:  # that texts divide by; a run checks that they are positive
+        build, names, entries = symbolic.load(folder, check, place, vouch)
+        path = f"{folder}: the segment"
+        axes = read.as_object(entries.get("axes"), f"{path}.axes")
+        shapes = {n: read.checked_items(axes[n], f"{path}.axes.{n}", names.extent) for n in axes}
+        conditions = read.checked_items(
+            entries.get("assumptions"), f"{path}.assumptions", partial(_condition, names)
+        )
+        outputs = _outputs(entries, path, names)
     return SymbolicSegment(
-        {n: read.checked_items(axes[n], f"{path}.axes.{n}", names.extent) for n in axes},
-        Assumptions.of(
-            read.checked_items(
-                entries.get("assumptions"), f"{path}.assumptions", partial(_condition, names)
-            )
-        ),
-        _outputs(entries, path, names),
-        build,
-        options,
+        shapes, Assumptions.of([*denominators, *conditions]), outputs, build, options
     )
 
 

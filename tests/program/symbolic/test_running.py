@@ -163,6 +163,22 @@ def test_outputs_without_operators_are_saved(
     assert "no race for all sizes (b from 2 to " in capsys.readouterr().out
 
 
+DIVIDED = """g (float[a, 4, c] x, float[4, e, f] w) => (float[p, q, r] y)
+    { y = ConvTranspose<group=2>(x, w) }"""
+
+
+def test_quotients_by_sizes_are_saved(tmp_path: Path) -> None:
+    """Nothing but a segment's own conditions says that what its texts divide by is positive."""
+    module, model = compiled(DIVIDED), model_of(DIVIDED)
+    for batch, length, kernel in ((1, 7, (4, 3, 5)), (3, 9, (4, 2, 4)), (2, 1, (4, 1, 1))):
+        check(module, model, {"x": tensor(batch, 4, length), "w": tensor(*kernel)})
+        folder = tmp_path / f"saved{batch}"
+        module.save(folder)
+        assert main(["check", str(folder)]) == 0
+        module = compiler.load(folder)
+        assert isinstance(module, DynamicModule)
+
+
 def test_a_saved_segment_runs_new_sizes_without_tvm(tmp_path: Path) -> None:
     module = compiled(LAYER, threads=1)
     module.run({"x": tensor(3, 20, 8)})
