@@ -217,7 +217,7 @@ EXAMPLES = (
         {"alpha": 0.0},
     ),
     DifferenceExample(
-        "an element is NaN, or a scale NaN or infinite",
+        "an element is NaN, or a scale NaN, infinite or 0",
         "QuantizeLinear",
         {"x": _floats(NAN, 1, *range(40)), "scale": np.array(1, np.float32)}
         | {"zero": np.array(3, np.uint8)},

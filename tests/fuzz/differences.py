@@ -413,8 +413,7 @@ CORRECTIONS: Mapping[str, Callable[[Call], list[Array]]] = {
 
 def is_chosen(call: Call) -> bool:
     """Whether a rule decides how integers are interpolated, or that they are not."""
-    rule = rule_met(call)
-    return rule is not None and rule.name in ("resize-integers", "resize-same-size")
+    return any(rule.name in ("resize-integers", "resize-same-size") for rule in rules_met(call))
 
 
 def call_of(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> Call:
@@ -431,14 +430,14 @@ def known(call: Call) -> Difference | None:
     )
 
 
-def rule_met(call: Call) -> SemanticsRule | None:
-    """The rule that a node meets, if any."""
+def rules_met(call: Call) -> list[SemanticsRule]:
+    """The rules that a node meets."""
     if any(isinstance(value, list) for value in call.inputs):
-        return None
+        return []
     inputs = [value if value is None else constant("", value) for value in call.inputs]
     attributes = with_texts(call.attributes)
     use = ModelNode(call.op, call.opset, inputs, attributes, [True] * call.outputs)
-    return next((rule for rule in rules_of(call.op) if rule.meets(use)), None)
+    return [rule for rule in rules_of(call.op) if rule.meets(use)]
 
 
 def may_differ_inside(model: onnx.ModelProto) -> bool:
@@ -471,9 +470,9 @@ def corrected(
     if node.domain not in ("", "ai.onnx"):
         return outputs
     call = call_of(node, opset, values)
-    rule = rule_met(call)
-    if rule is not None and semantics == "onnx":
-        return _replaced(call, outputs, rule.when, CORRECTIONS.get(rule.name))
+    rules = rules_met(call)
+    if rules and semantics == "onnx":
+        return _replaced(call, outputs, rules[0].when, CORRECTIONS.get(rules[0].name))
     difference = known(call)
     if difference is None:
         return outputs

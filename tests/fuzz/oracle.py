@@ -16,6 +16,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper
 
+from tests.fuzz.call import Call
 from tests.fuzz.differences import call_of, corrected, is_chosen
 from tests.fuzz.resizing import is_whole_resize, resized
 
@@ -169,6 +170,7 @@ class Oracle:
     def step(self, node: onnx.NodeProto, values: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs of one node by name; raises Refused."""
         feeds = {name: values[name] for name in free_names(node)}
+        _check_batches(call_of(node, self.opset, values))
         model = self.model_of(node, feeds)
         given = {name: value for name, value in feeds.items() if not is_narrow(value)}
         outputs = _run_any(model, given)
@@ -226,6 +228,14 @@ class Oracle:
             erring = {name: noise.on(v, grown) for name, v in outputs.items()}
             values.update(_kept_defined(erring, defined) if defined else erring)
         return values
+
+
+def _check_batches(call: Call) -> None:
+    """Refuse GatherND of unequal batch dimensions: onnxruntime reads on in other batches."""
+    if call.op == "GatherND" and (batch := call.attributes.get("batch_dims", 0)):
+        data, indices = call.inputs
+        if data.shape[:batch] != indices.shape[:batch]:
+            raise Refused("GatherND: the batch dimensions differ")
 
 
 def _kept_defined(erring: dict[str, Value], defined: Mapping[str, Value]) -> dict[str, Value]:
