@@ -16,14 +16,32 @@ from compiler.tensors.substitution import holds_extents
 def _attention(node: ModelNode) -> None:
     """By the ONNX text Q and K are both multiplied by the root of the scale, against overflow.
 
-    Q, K and V all have heads as an axis, or none of them has.
+    Q, K and V all have heads as an axis, or none of them has. Attributes may repeat their number.
     """
     ranks = [len(node.shape(index)) for index in range(3)]
     if len({*ranks}) > 1:
         raise ShapeMismatch(f"its Q, K and V have {listed(ranks)} axes, not one number of them")
+    for name, index in (("q_num_heads", 0), ("kv_num_heads", 1)):
+        count = node[name]
+        if ranks[0] == 4 and count is not None and count != node.shape(index)[1]:
+            raise ShapeMismatch(
+                f"its {name} is {count}, its input {'QK'[index]} {listed(node.shape(index))} has"
+                f" {node.shape(index)[1]} heads"
+            )
     scale = node["scale"]
     if scale is not None and scale < 0:
         raise Mismatch(f"its scale is {scale}, of which Q and K are multiplied by the root")
+
+
+def _tensor_scatter(node: ModelNode) -> None:
+    axis = node.axis()
+    size = node.shape()[axis]
+    count = node.shape(1)[axis]
+    if count > size:
+        raise ShapeMismatch(
+            f"its update {listed(node.shape(1))} has {count} positions, its cache"
+            f" {listed(node.shape())} has {size}"
+        )
 
 
 def _mod(node: ModelNode) -> None:
@@ -149,5 +167,6 @@ OTHERS: dict[str, Check] = {
     "MeanVarianceNormalization": _mean_variance,
     "Mod": _mod,
     "Range": _range,
+    "TensorScatter": _tensor_scatter,
 }
 """The checks of this family, by operator."""
