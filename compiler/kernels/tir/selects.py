@@ -33,7 +33,7 @@ def lazy_selects(function: PrimFunc) -> PrimFunc:
 
 
 def _is_unsafe(select: Any) -> bool:
-    """Whether a load behind an `if_then_else` has an index that the condition may simplify.
+    """Whether a load after an `if_then_else` has an index that the condition may simplify.
 
     A condition of elements says nothing of loops, and becomes no branch for that.
     """
