@@ -1,17 +1,19 @@
-"""`python -m tests.fuzz all --seconds 120 --jobs 2`: what CI runs; a long search is a longer one.
+"""`python -m tests.fuzz all --rounds 1`: what CI runs; a long search has more, or `--seconds`.
 
-The cases of a kind have the numbers `--seed`, `--seed` + 1, ... for seeds. The clock ends them, so
-that a faster machine comes further; a failure is printed with the command that repeats it alone.
+The cases of a kind have the numbers `--seed`, `--seed` + 1, ... for seeds. Rounds have as many
+everywhere; the clock lets a faster machine come further. A failure is printed with the command that
+repeats it alone.
 """
 
 import argparse
 import os
 import secrets
 import sys
+from math import inf
 from pathlib import Path
 
 from tests.fuzz.exported import what_is_missing
-from tests.fuzz.kinds import KINDS, SHARES
+from tests.fuzz.kinds import KINDS, ROUND, SHARES
 from tests.fuzz.sanitizer import environment
 from tests.fuzz.search import Plan, Report, Search, pool
 from tests.fuzz.workers import SECONDS
@@ -24,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     made.add_argument("kind", choices=[*KINDS, "all"])
     made.add_argument("--seconds", type=float, default=60, help="of all kinds (default: 60)")
+    made.add_argument("--rounds", type=int, help="search rounds of fixed numbers of cases instead")
     made.add_argument("--cases", type=int, help="stop after so many of each kind")
     made.add_argument("--target", default="cpu", help="cpu or emu, with an architecture")
     made.add_argument("--seed", type=int, help="the first seed (default: a fresh one)")
@@ -65,9 +68,9 @@ def search(asked: argparse.Namespace) -> list[Report]:
             plan = Plan(
                 kind=kind,
                 seed=seed,
-                seconds=asked.seconds * SHARES[kind] / whole,
+                seconds=inf if asked.rounds else asked.seconds * SHARES[kind] / whole,
                 target=asked.target,
-                cases=asked.cases,
+                cases=asked.rounds * ROUND[kind] if asked.rounds else asked.cases,
                 guarded=asked.guarded,
                 keep=asked.keep,
                 log=asked.log,

@@ -1,8 +1,7 @@
 """The search of `python -m tests.fuzz all` with a fresh seed, and the parts of the command.
 
-FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 30) is how long it takes; the clock
-ends each kind, so that a faster machine comes to later cases of the same seed. The deep tests
-search for an hour.
+FLOWLOOM_FUZZ_SEED repeats a run, of as many cases on any machine; FLOWLOOM_FUZZ_ROUNDS (default 1)
+asks for more. The deep tests search for an hour.
 """
 
 import os
@@ -13,21 +12,22 @@ import pytest
 
 from compiler.support.caches import COMPILED_VARIABLE
 from tests.fuzz.__main__ import parser, search
-from tests.fuzz.kinds import KINDS, SHARES
+from tests.fuzz.kinds import KINDS, ROUND, SHARES
 from tests.fuzz.search import Plan
 from tests.fuzz.workers import seeds
 
-SECONDS = os.environ.get("FLOWLOOM_FUZZ_SECONDS", "30")
+ROUNDS = ("--rounds", os.environ.get("FLOWLOOM_FUZZ_ROUNDS", "1"))
+HOUR = pytest.param(("--seconds", "3600"), marks=pytest.mark.deep)
 
 
-@pytest.mark.parametrize("seconds", [SECONDS, pytest.param("3600", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("length", [ROUNDS, HOUR], ids=["rounds", "an hour"])
 def test_nothing_is_found(
-    seconds: str, tmp_path: Path, record_property: Callable[[str, object], None],
+    length: tuple[str, str], tmp_path: Path, record_property: Callable[[str, object], None],
     monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
     monkeypatch.delenv(COMPILED_VARIABLE, raising=False)  # no text comes again
     options = {
-        "--seconds": seconds,
+        length[0]: length[1],
         "--jobs": "2",
         "--seed": os.environ["FLOWLOOM_FUZZ_SEED"],
         "--keep": str(tmp_path),
@@ -41,8 +41,8 @@ def test_nothing_is_found(
     assert all(report.counts["passed"] for report in reports)
 
 
-def test_every_kind_has_a_share():
-    assert KINDS.keys() == SHARES.keys()
+def test_every_kind_has_a_share_and_a_part_of_a_round():
+    assert KINDS.keys() == SHARES.keys() == ROUND.keys()
 
 
 def test_the_command_of_a_failure_draws_its_case_alone():
