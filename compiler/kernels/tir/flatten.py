@@ -1,8 +1,9 @@
 """Flat buffers, by TVM's pass without a mistake of it.
 
 The pass simplifies the sum of the axes' offsets as a sum of splits of the loops. A quotient or a
-remainder of `c - i`, as a tile that is read backwards has, loses `c` there if the sum would put it
-together with another axis: of 4 columns, row i and column (3 - j) mod 4 become 4 i - (j mod -4).
+remainder of `i + c` or of `c - i`, as an axis that is padded or read backwards has, loses `c` there
+if the sum would put it together with another axis: of 4 columns, row i and column (3 - j) mod 4
+become 4 i - (j mod -4), and of 3 columns, row i // 3 and column (i + 1) mod 3 become i - 2.
 """
 
 from typing import Any
@@ -10,37 +11,54 @@ from typing import Any
 import tvm_ffi
 from tvm import te, tirx
 from tvm.ir import Call, IRModule, TensorLoad, Var
-from tvm.tirx import FloorDiv, FloorMod, IntImm, Mul, PrimFunc, Sub
+from tvm.tirx import Add, AttrStmt, FloorDiv, FloorMod, For, IntImm, Mul, PrimFunc, Sub
 from tvm.tirx.transform import prim_func_pass
 
 
-def _descends(numerator: Any) -> bool:
-    """Whether something is subtracted, or multiplied by a negative number.
+def _is_shifted(numerator: Any, loops: set[Any]) -> bool:
+    """Whether what is no loop is added, something subtracted, or multiplied by a negative number.
 
     A sum with a call or a load in it is not one of loops alone: TVM leaves it as it is, and what is
-    hidden from the pass must have no buffer.
+    hidden from the pass must have no buffer. One of sizes alone may be an extent.
     """
-    calls: list[Any] = []
-    less: list[Any] = []
-    tvm_ffi.structural_walk(numerator, (Call, calls.append), order="pre")
-    tvm_ffi.structural_walk(numerator, (TensorLoad, calls.append), order="pre")
-    tvm_ffi.structural_walk(numerator, (Sub, less.append), order="pre")
-    tvm_ffi.structural_walk(numerator, (Mul, less.append), order="pre")
-    return not calls and any(_is_negative(term) for term in less)
+    if _terms(numerator, Call) or _terms(numerator, TensorLoad):
+        return False
+    if loops.isdisjoint(_terms(numerator, Var)):
+        return False
+    if _terms(numerator, Sub) or any(map(_is_negative, _terms(numerator, Mul))):
+        return True
+    return any(
+        loops.isdisjoint(_terms(part, Var))
+        for term in _terms(numerator, Add)
+        for part in (term.a, term.b)
+    )
 
 
-def _is_negative(term: Any) -> bool:
-    if isinstance(term, Sub):
-        return not isinstance(term.b, IntImm)
-    return any(isinstance(part, IntImm) and part.value < 0 for part in (term.a, term.b))
+def _is_negative(product: Any) -> bool:
+    return any(isinstance(part, IntImm) and part.value < 0 for part in (product.a, product.b))
+
+
+def _terms(root: Any, kind: type) -> list[Any]:
+    """The nodes of a class in an expression or a statement."""
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(root, (kind, nodes.append), order="pre")
+    return nodes
+
+
+def _loops(function: PrimFunc) -> set[Any]:
+    """The variables of loops, and of the threads and blocks that stand for loops on GPUs."""
+    attributes = _terms(function.body, AttrStmt)
+    threads = {attr.node.var for attr in attributes if attr.attr_key == "thread_extent"}
+    return threads | {loop.loop_var for loop in _terms(function.body, For)}
 
 
 def flattened(function: PrimFunc) -> PrimFunc:
     """A function with flat buffers; those quotients and remainders are variables meanwhile."""
     hidden: dict[Any, Any] = {}
+    loops = _loops(function)
 
     def hide(node: Any, mutator: Any) -> Any:
-        if not _descends(node.a):
+        if not _is_shifted(node.a, loops):
             return mutator.default_mutate(node)
         variable = te.var(f"part{len(hidden)}", str(node.ty.dtype))
         hidden[variable] = node

@@ -35,26 +35,65 @@ def gathered(draw: Draw, width: int) -> Any:
     return te.create_prim_func([table, te.compute((2, 8), element, name="B")])
 
 
+def shifted(draw: Draw, length: int, width: int, inner: int) -> Any:
+    """A function of one loop that reads a table at its quotient and at shifted remainders.
+
+    It is given a size, by which some remainders are shifted.
+    """
+    size = te.var("n", "int32")
+    shift = draw.choice([0, draw.randint(1, 6), size * draw.choice([1, 2, 4])])
+    row_length = inner * draw.choice([width, 2, 3])
+    chosen, halved, last = draw.randint(0, 2), draw.chance(0.3), draw.choice([None, 0, 1])
+    table = te.placeholder((length, width, inner), "float32", name="A")
+
+    def element(i: Any) -> Any:
+        position = tirx.floordiv(i, inner)
+        within = tirx.floordiv(tirx.floormod(i, row_length), inner)
+        moved = (i, position, within)[chosen] + shift
+        column = tirx.floormod(tirx.floordiv(moved, 2) if halved else moved, width)
+        along = 0 if last is None else tirx.floormod(i + last, inner)
+        return table(tirx.floordiv(i, row_length), column, along)
+
+    return te.create_prim_func([size, table, te.compute((length,), element, name="B")])
+
+
 def read(text: str, buffer: str) -> str:
     """The index at which a buffer is read."""
     (line,) = (line.strip() for line in text.splitlines() if f"= {buffer}[" in line)
     return line[line.index(f"= {buffer}[") + len(buffer) + 3 : -1]
 
 
+def indices(function: Any) -> tuple[list[str], str, str]:
+    """The loops of a function, the index at which it reads a table, and this index when flat."""
+    module: Any = IRModule({"main": function})
+    for one in (s_tir.transform.ConvertBlocksToOpaque(), s_tir.transform.LowerOpaqueBlock()):
+        module = one(module)
+    (names,) = re.findall(r"for ([\w, ]+) in", str(module))
+    return names.split(", "), read(str(module), "A"), read(str(FLATTEN_BUFFERS(module)), "A_1")
+
+
 def test_flat_indices_are_those_of_rows_and_columns():
     draw = Draw(3)
     for _ in range(150):
         width = draw.choice([2, 3, 4, 8])
-        module: Any = IRModule({"main": gathered(draw, width)})
-        for one in (s_tir.transform.ConvertBlocksToOpaque(), s_tir.transform.LowerOpaqueBlock()):
-            module = one(module)
-        before = read(str(module), "A")
-        after = read(str(FLATTEN_BUFFERS(module)), "A_1")
-        (names,) = re.findall(r"for (\w+), (\w+) in", str(module))
+        names, before, after = indices(gathered(draw, width))
         for i, j in np.ndindex(2, 8):
-            loops: dict[str, Any] = dict(zip(names, map(int, (i, j)), strict=True))
+            loops: dict[str, Any] = dict(zip(names, (i, j), strict=True))
             row, column = eval(f"({before})", loops)
             assert eval(after, loops) == row * width + column, (before, after)
+
+
+def test_flat_indices_of_a_shifted_loop_are_those_of_its_parts():
+    draw = Draw(5)
+    for _ in range(300):
+        width, inner = draw.choice([2, 3, 4]), draw.choice([2, 3, 4])
+        length = width * inner * draw.choice([1, 2, 6])
+        (name,), before, after = indices(shifted(draw, length, width, inner))
+        for i, size in np.ndindex(length, 5):
+            values: dict[str, Any] = {name: i, "n": size}
+            row, column, along = eval(f"({before})", values)
+            position = (row * width + column) * inner + along
+            assert eval(after, values) == position, (before, after)
 
 
 @pytest.mark.parametrize("target", ["cpu", "emu"])
