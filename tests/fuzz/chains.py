@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import onnx
@@ -169,6 +170,7 @@ def _pipeline(draw: Draw) -> str | None:
 
 def expressions(group: Group) -> int:
     """The expressions in what a group computes before it is scheduled."""
+    import_module("compiler.kernels.building.kernel")  # lowerings: a cached kernel needs none
     count: list[Expr] = []
     tvm_ffi.structural_walk(generic_function(group).body, (Expr, count.append), order="pre")
     return len(count)
