@@ -7,14 +7,16 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.long_sums import LONG_SUM
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, wide
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.opaque import launch, loops, mutable, workspace
+from compiler.kernels.ops.opaque import launch, loops, mutable, turns, workspace
 from compiler.kernels.ops.rows import AxisRows, rows_along
+from compiler.kernels.sizes import as_size, at_hint, expression, is_long, is_number, may_exceed
 from compiler.net.operators import POSITIONS
+from compiler.tensors.arithmetic import maximum
 
 LEAST_LANES, LANES, STRIDES = 128, 1024, 16
 """Fewest and most rows side by side that a block has: short pieces of memory are read slowly. A
@@ -26,13 +28,14 @@ PART, ENOUGH = 1 << 15, 8
 
 @dataclass(frozen=True)
 class Scan(AxisRows):
-    """Running sums of each row."""
+    """Running sums of each row. Lanes and parts are numbers, those for the example sizes."""
 
     @property
     def lanes(self) -> int:
         """The rows of a block: the fewer, the more blocks there are."""
-        few = ceil_div(self.rows, ENOUGH * STRIDES) * STRIDES
-        return min(self.inner, LANES, max(LEAST_LANES, few))
+        few = ceil_div(at_hint(self.rows), ENOUGH * STRIDES) * STRIDES
+        lanes = min(LANES, max(LEAST_LANES, few))
+        return min(self.inner, lanes) if is_number(self.inner) else lanes
 
     @property
     def tiles(self) -> int:
@@ -42,16 +45,24 @@ class Scan(AxisRows):
     @property
     def part(self) -> int:
         """The elements of a part of a row: a multiple of `STRIDES`, or all."""
-        few = ENOUGH // (self.outer * self.tiles)
-        parts = min(few, self.length * self.lanes // PART)
-        if parts < 2:
+        few = self._most_parts
+        if is_number(self.length):
+            few = min(few, self.length * self.lanes // PART)
+        if few < 2:
             return self.length
-        return ceil_div(ceil_div(self.length, parts), STRIDES) * STRIDES
+        part = round_up(ceil_div(self.length, few), STRIDES)
+        if is_number(part):
+            return part
+        return as_size(maximum(round_up(ceil_div(PART, self.lanes), STRIDES), part))
 
     @property
     def parts(self) -> int:
-        """The parts of a row."""
-        return ceil_div(self.length, self.part)
+        """The parts of a row. Where a run decides its length some may have no elements."""
+        return ceil_div(self.length, self.part) if is_number(self.length) else self._most_parts
+
+    @property
+    def _most_parts(self) -> int:
+        return max(1, ENOUGH // max(1, at_hint(self.outer * self.tiles)))
 
 
 @lowering("CumSum")
@@ -65,13 +76,15 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     scan = Scan(*rows_along(output.shape, context.attribute("axis")))
     exclusive, reverse = context.attribute("exclusive"), context.attribute("reverse")
     dtype = wide(output.dtype)
-    if dtype == "float32" and scan.length > LONG_SUM:
+    if dtype == "float32" and may_exceed(scan.length, LONG_SUM):
         dtype = "float64"
     # adding -0.0 changes no bit of a float
     none = tirx.const(-0.0 if "float" in dtype and not exclusive else 0, dtype)
 
     def place(outer: Any, step: Any, inner: Any) -> Any:
         position = scan.length - 1 - step if reverse else step
+        if reverse and not is_number(scan.length) and is_long(scan.inner):
+            position = tirx.max(position, 0)  # for the proof that it is in the row
         return (outer * scan.length + position) * scan.inner + inner
 
     def emit(data: Any, out: Any) -> None:
@@ -83,17 +96,17 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
             rows, part = block // parts, block % parts
             outer, first = rows // scan.tiles, rows % scan.tiles * scan.lanes
             sums = mutable(dtype, scan.lanes)
-            lanes = scan.lanes if scan.inner % scan.lanes == 0 else scan.inner - first
-            lanes = lanes if isinstance(lanes, int) else tirx.min(scan.lanes, lanes)
-            with T.serial(0, lanes) as lane:
+            whole = is_number(scan.inner) and scan.inner % scan.lanes == 0
+            lanes = scan.lanes if whole else tirx.min(scan.lanes, scan.inner - first)
+            with turns(lanes if totals is None else scan.lanes) as lane:
                 sums[lane] = none
             if totals is not None:
-                with T.serial(0, part) as before, T.serial(0, lanes) as lane:
+                with T.serial(0, part) as before, T.serial(0, scan.lanes) as lane:
                     own = totals[(rows * parts + before) * scan.lanes + lane]
                     sums[lane] = wrapping.add(sums[lane], own)
             begin = part * scan.part
-            with T.serial(0, tirx.min(scan.part, scan.length - begin)) as k:
-                with T.serial(0, lanes) as lane:
+            with turns(tirx.min(expression(scan.part), scan.length - begin)) as k:
+                with turns(lanes) as lane:
                     at = T.bind(place(outer, begin + k, first + lane))
                     if exclusive:
                         own = T.bind(cast(data[at], dtype))
@@ -108,17 +121,22 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
 
 def _totals(scan: Scan, data: Any, place: Any, dtype: str) -> Any:
     """The sum of each part of each row, in a workspace; those of last parts are left out."""
-    parts, contiguous = scan.parts, scan.inner == 1
+    parts, contiguous = scan.parts, not is_long(scan.inner)
     width = STRIDES if contiguous else scan.lanes
     blocks, zero = scan.outer * scan.tiles * parts, tirx.const(0, dtype)
     totals = workspace(blocks * scan.lanes, dtype)
-    with launch(blocks) as block, T.If(block % parts < parts - 1), T.Then():
+    with (
+        launch(blocks) as block,
+        T.If(block % parts * scan.part + scan.part < scan.length),
+        T.Then(),
+    ):
         rows, begin = block // parts, block % parts * scan.part
         outer, first = rows // scan.tiles, rows % scan.tiles * scan.lanes
         sums = mutable(dtype, width)
         with T.serial(0, width) as i:
             sums[i] = zero
-        with T.serial(0, scan.part // (STRIDES if contiguous else 1)) as k:
+        steps = tirx.min(expression(scan.part), scan.length - begin)
+        with turns(steps // STRIDES if contiguous else steps) as k:
             with T.serial(0, width) as i:
                 if contiguous:
                     at = place(outer, begin + k * STRIDES + i, 0)

@@ -64,7 +64,7 @@ OPAQUE: dict[str, OpSpec] = {
             lambda use: {"axis": axis_in(use.scalar(1), len(use.shape()))},
             _CUMULATIVE,
         ),
-        facts=Facts(wide=True),
+        facts=Facts(wide=True, sized=True),
         T=WIDE,
         I=INDICES,
     ),

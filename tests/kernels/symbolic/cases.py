@@ -308,7 +308,32 @@ PICTURES: Mapping[str, Group] = {
 }
 """Other groups on pictures."""
 
-CASES: Mapping[str, Group] = {**GENERIC, **MATMULS, **ATTENTIONS, **CONVOLUTIONS, **PICTURES}
+
+def scan(shape: tuple[int, ...], axis: int, **attributes: int) -> Group:
+    """Running sums along an axis."""
+    own = {"axis": axis, "exclusive": 0, "reverse": 0} | attributes
+    return group("scan", [(F, shape)], [node("CumSum", [0], 1, **own)], [(F, shape)])
+
+
+SCANS: Mapping[str, Group] = {
+    "running sums of rows": scan((n, L), 1, exclusive=1),
+    "running sums of columns": scan((n, L), 0),
+    "running sums of columns, backwards": scan((n, L), 0, reverse=1),
+    "running sums of one row": scan((n * L,), 0),
+    "running sums of one row, backwards": scan((n * L,), 0, reverse=1, exclusive=1),
+    "running sums along a middle axis": scan((3, n, 40), 1, reverse=1),
+}
+"""Running sums, in parts of rows and in tiles of columns."""
+
+
+CASES: Mapping[str, Group] = {
+    **GENERIC,
+    **MATMULS,
+    **ATTENTIONS,
+    **CONVOLUTIONS,
+    **PICTURES,
+    **SCANS,
+}
 
 
 UNPROVED = (

@@ -208,7 +208,12 @@ IMAGE = ("float32", (ROWS, 8, LENGTH, LENGTH))
             ("float32", (ROWS, 8, LENGTH, 4)),
             {"equation": "abcd,de->abce"},
         ),
-        ("CumSum", [IMAGE], IMAGE, {"axis": 3, "exclusive": 0, "reverse": 0}),
+        (
+            "MatMulInteger",
+            [("uint8", (ROWS, 8)), ("uint8", (8, 4))],
+            ("int32", (ROWS, 4)),
+            {},
+        ),
     ],
 )
 def test_operators_without_a_symbolic_kernel_are_refused_by_name(

@@ -53,43 +53,6 @@ def test_new_sizes_compile_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert messages(caplog) == ["all"]
 
 
-SCATTERS = {
-    "along the rows": """g (float[n, 9] x, int64[m, 9] at, float[m, 9] u) => (float[n, 9] y)
-        { y = ScatterElements<axis = 0>(x, at, u) }""",
-    "along open rows, added": """g (float[9, n] x, int64[9, m] at, float[9, m] u) => (float[9, n] y)
-        { y = ScatterElements<axis = 1, reduction = "add">(x, at, u) }""",
-    "slices": """g (float[n, k] x, int64[m, 1] at, float[m, k] u) => (float[n, k] y)
-        { y = ScatterND(x, at, u) }""",
-    "elements, added": """g (float[n, k] x, int64[m, 2] at, float[m] u) => (float[n, k] y)
-        { y = ScatterND<reduction = "add">(x, at, u) }""",
-}
-"""Scatters whose places and data have open sizes."""
-
-
-@pytest.mark.parametrize("name", SCATTERS)
-def test_scatters_of_new_sizes_compile_nothing(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    module, model = compiled(SCATTERS[name], threads=2), model_of(SCATTERS[name])
-    draw = np.random.default_rng(0)
-    with caplog.at_level(logging.WARNING, LOGGER):
-        for n, m, k in ((20, 11, 6), (7, 2, 33), (3, 3, 2), (9000, 4000, 5), (21, 11, 6)):
-            sizes, feeds = {"n": n, "m": m, "k": k}, dict[str, np.ndarray]()
-            for value in module.inputs:
-                shape = [
-                    size if isinstance(size, int) else sizes[str(size)]
-                    for size in value.shape or ()
-                ]
-                feeds[value.name] = tensor(*shape)
-            indices = feeds["at"]
-            if "added" in name:
-                feeds["at"] = draw.integers(-2, 2, indices.shape)
-            else:  # each place once: their order is open
-                columns = [draw.permutation(n)[:m] for _ in range(indices.shape[1])]
-                feeds["at"] = np.stack(columns, 1)
-            check(module, model, feeds)
-            module.verify()
-    assert messages(caplog) == ["all"]
-
-
 def test_single_elements_are_a_compilation_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     module, model = compiled(LAYER), model_of(LAYER)
     with caplog.at_level(logging.WARNING, LOGGER):
@@ -111,11 +74,12 @@ def test_sizes_that_were_not_assumed_are_compiled_anew(caplog: pytest.LogCapture
 def test_the_reason_of_a_compilation_for_each_size_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    text = """g (float[n, 70] x) => (float[n, 70] y) <int64 axis = {0}> { y = CumSum(x, axis) }"""
+    text = """g (uint8[n, 70] x, uint8[70, n] y) => (int32[n, n] z) { z = MatMulInteger(x, y) }"""
     module, model = compiled(text), model_of(text)
     with caplog.at_level(logging.WARNING, LOGGER):
         for n in (20, 30):
-            check(module, model, {"x": tensor(n, 70)})
+            feeds = {"x": tensor(n, 70).astype("u1"), "y": tensor(70, n).astype("u1")}
+            check(module, model, feeds)
     told, *others = messages(caplog)
     assert "is compiled for each size alone: " in told
     assert len(others) == 2
