@@ -19,7 +19,7 @@ from compiler.ir.types import shape_of
 from compiler.ir.uses import operator_use
 from compiler.kernels.group import takes_symbols
 from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
-from compiler.net.operators import OPERATORS
+from compiler.net.operators import OPERATORS, Kind
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.symbolic import SymbolicSchedule
 from compiler.target.target import parse_target
@@ -52,11 +52,12 @@ def _assume_short_sums(module: ModuleOp) -> None:
     for op in module.walk():
         if not isinstance(op, dataflow.OperatorOp):
             continue
-        facts = OPERATORS[op.type_name].facts
+        entry = OPERATORS[op.type_name]
+        facts = entry.facts
         use = operator_use(op)
         terms: Extent = 1
         most = LONG_SUM
-        if facts.work is not None:
+        if facts.work is not None and entry.kind is Kind.CONTRACTION:
             shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
             terms = facts.work(use, shapes) // (2 * sum(map(elements, shapes)))
         elif facts.reduces is not None:

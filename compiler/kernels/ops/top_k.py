@@ -18,8 +18,10 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.ops.common import cast, is_float, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.opaque import ROLLED, launch, loops, mutable, workspace
+from compiler.kernels.ops.opaque import ROLLED, launch, loops, mutable, turns, workspace
 from compiler.kernels.ops.rows import AxisRows, rows_along
+from compiler.kernels.sizes import as_size, at_hint, expression, is_number
+from compiler.tensors.arithmetic import minimum
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 KeyedPosition = tuple[Any, Any]
@@ -71,20 +73,32 @@ class TopKRows(AxisRows):
     def entering(self) -> float:
         """Steps of what enters a heap of a row in random order: `count * (1 + log(length / count))`
         elements, and again the first ones as they leave it."""
-        entered = self.count * (2 + log(self.length / self.count))
-        return LEVEL * entered * log(self.count + 1, 2)
+        count = at_hint(self.count)
+        entered = count * (2 + log(at_hint(self.length) / count))
+        return LEVEL * entered * log(count + 1, 2)
 
     @property
     def by_heap(self) -> bool:
         """Whether a heap is faster than a radix sort on elements in random order."""
-        radix = self.passes * (MOVE * self.length + 2 * DIGITS)
-        return self.length + self.entering <= radix
+        length = at_hint(self.length)
+        radix = self.passes * (MOVE * length + 2 * DIGITS)
+        return length + self.entering <= radix
 
     @property
     def parts(self) -> int:
-        """The parts of a row that several cores take the first elements of."""
+        """The parts of a row that several cores take the first elements of.
+
+        Each must have as many: a row whose length a run decides may be too short for parts.
+        """
+        if not self.by_heap or not is_number(self.length):
+            return 1
         most = min(MOST_PARTS, self.length // PART, int(self.length / self.entering))
-        return max(1, most) if self.by_heap else 1
+        return max(1, most)
+
+    @property
+    def blocks(self) -> int:
+        """The blocks that sort rows, each in a separate workspace."""
+        return as_size(minimum(self.rows, SORTING_BLOCKS))
 
 
 @dataclass(frozen=True)
@@ -150,7 +164,7 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
         def store(row: Any, place: Any, position: Any) -> None:
             to = (row // inner * own.count + place) * inner + row % inner
             # Memory holds the position: the limits prove that it is in the row.
-            inside = tirx.max(tirx.min(position, own.length - 1), 0)
+            inside = tirx.max(tirx.min(position, expression(own.length - 1)), 0)
             values[to] = element(row, inside)
             positions[to] = position.astype("int64")
 
@@ -194,13 +208,11 @@ def _entries(own: TopKRows, rows: int, pitch: int) -> Entries:
 
 
 @contextmanager
-def _rows_of_blocks(rows: int) -> Generator[tuple[Any, Any]]:
+def _rows_of_blocks(own: TopKRows) -> Generator[tuple[Any, Any]]:
     """A launch of blocks with some rows each: the block, whose workspace they share, and a row."""
-    each = ceil_div(rows, SORTING_BLOCKS)
-    blocks = ceil_div(rows, each)
-    with launch(blocks) as block:
-        own = each if blocks * each == rows else tirx.min(each, rows - block * each)
-        with T.serial(0, own) as i:
+    each = ceil_div(own.rows, SORTING_BLOCKS)
+    with launch(own.blocks) as block:
+        with turns(tirx.min(expression(each), own.rows - block * each)) as i:
             yield block, block * each + i
 
 
@@ -214,8 +226,8 @@ def _by_heap(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
         _unload(heap, own.count, lambda place, _, position: store(row, place, position))
 
     if own.parts == 1:
-        heaps = _entries(own, min(own.rows, SORTING_BLOCKS), own.count)
-        with _rows_of_blocks(own.rows) as (block, row):
+        heaps = _entries(own, own.blocks, own.count)
+        with _rows_of_blocks(own) as (block, row):
             select(heaps.of(block), row, 0, own.length)
             unload(heaps.of(block), row)
         return
@@ -238,9 +250,9 @@ def _select(
     Entries are given in the order of the positions of those with equal keys, so that one that is
     equal to the root is not among the first.
     """
-    with T.serial(0, count) as i:
+    with turns(count) as i:
         heap.store(i, *entry(first + i))
-    with T.serial(0, count // 2) as i:
+    with turns(count // 2) as i:
         place = count // 2 - 1 - i
         key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
         _sift(heap, place, count, key, position)
@@ -252,7 +264,7 @@ def _select(
         with T.If(key < heap.key(0)), T.Then():
             _sift(heap, 0, count, key, position)
 
-    with T.serial(0, runs) as run:
+    with turns(runs) as run:
         least = mutable(heap.entries.dtype)
         least[0] = entry(begin + run * COMPARED)[0]
         with T.serial(0, COMPARED) as i:
@@ -260,13 +272,13 @@ def _select(
             least[0] = tirx.min(least[0], entry(begin + run * COMPARED + i)[0])
         with T.If(least[0] < heap.key(0)), T.Then(), T.serial(0, COMPARED) as i:
             take(begin + run * COMPARED + i)
-    with T.serial(0, last - begin - runs * COMPARED) as i:
+    with turns(last - begin - runs * COMPARED) as i:
         take(begin + runs * COMPARED + i)
 
 
 def _unload(heap: RowEntries, count: int, store: StoreResult) -> None:
     """Take the entries from a heap, the last one first: `store(place, key, position)`."""
-    with T.serial(0, count) as i:
+    with turns(count) as i:
         place = count - 1 - i
         root, root_position = T.bind(heap.key(0)), T.bind(heap.position(0))
         key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
@@ -279,9 +291,9 @@ def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> N
     hole, child = mutable(), mutable()
     hole[0] = start
     child[0] = 2 * hole[0] + 1
-    with T.While(child[0] < size):
+    with T.While(child[0] < expression(size)):
         other = child[0] + 1
-        with T.If(other < size), T.Then():
+        with T.If(other < expression(size)), T.Then():
             with T.If(heap.later(other, heap.key(child[0]), heap.position(child[0]))), T.Then():
                 child[0] = other
         with T.If(heap.later(child[0], key, position)):
@@ -290,15 +302,14 @@ def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> N
                 hole[0] = child[0]
                 child[0] = 2 * hole[0] + 1
             with T.Else():
-                child[0] = size
+                child[0] = expression(size)
     heap.store(hole[0], key, position)
 
 
 def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
     """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
-    blocks = min(own.rows, SORTING_BLOCKS)
-    sides = [_entries(own, blocks, own.length) for _ in range(2)]
-    starts = workspace(blocks * own.passes * DIGITS, "int32")
+    sides = [_entries(own, own.blocks, own.length) for _ in range(2)]
+    starts = workspace(own.blocks * own.passes * DIGITS, "int32")
     one = tirx.const(1, "int32")
 
     def digit(value: Any, number: int) -> Any:
@@ -307,11 +318,11 @@ def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
         low = (shifted + tirx.const(DIGITS // 2, own.key)) if signed else shifted
         return (low & tirx.const(DIGITS - 1, own.key)).astype("int32")
 
-    with _rows_of_blocks(own.rows) as (block, row):
+    with _rows_of_blocks(own) as (block, row):
         first = block * (own.passes * DIGITS)
         with T.serial(0, own.passes * DIGITS) as i:
             starts[first + i] = tirx.const(0, "int32")
-        with T.serial(0, own.length) as i:
+        with turns(own.length) as i:
             value = T.bind(key(row, i))
             sides[0].of(block).store(i, value, i)
             for number in range(own.passes):
@@ -327,11 +338,11 @@ def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
                 before[0] = before[0] + count
         for number in range(own.passes):
             one_side, other_side = (sides[(number + i) % 2].of(block) for i in range(2))
-            with T.serial(0, own.length) as i:
+            with turns(own.length) as i:
                 value = T.bind(one_side.key(i))
                 at = T.bind(first + number * DIGITS + digit(value, number))
                 to = T.bind(starts[at])
                 starts[at] = to + one
                 other_side.store(to, value, one_side.position(i))
-        with T.serial(0, own.count) as place:
+        with turns(own.count) as place:
             store(row, place, sides[own.passes % 2].of(block).position(place))

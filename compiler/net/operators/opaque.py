@@ -93,7 +93,7 @@ OPAQUE: dict[str, OpSpec] = {
         onnx=onnx_form(
             "T int64", {1: "k"}, _number_of_largest, _TOP_K, lambda use: {"k": [use["k"]]}
         ),
-        facts=Facts(work=_top_k_work),
+        facts=Facts(work=_top_k_work, sized=True),
         T=WITHOUT_BFLOAT16,
     ),
 }

@@ -79,7 +79,16 @@ def whole_numbers(
     return {own: random.integers(-9, 9, shape).astype(kinds[own]) for own, shape in shapes.items()}
 
 
-def check_for_all_sizes(text: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+SINGLE: Sequence[tuple[int, int]] = ((1, 4), (60, 1), (0, 3), (4, 0))
+"""Sizes of which one is a number in all kernels."""
+
+
+def check_for_all_sizes(
+    text: str,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+    single: Sequence[tuple[int, int]] = SINGLE,
+) -> None:
     """Compare a model with onnxruntime at sizes that one compilation is for, and at single ones.
 
     A module that was saved after the first size compiles nothing for the others.
@@ -99,7 +108,7 @@ def check_for_all_sizes(text: str, folder: Path, caplog: pytest.LogCaptureFixtur
         for n, m in ((55, 7), (2, 90)):
             check(loaded, model, whole_numbers(module, {"n": n, "m": m}, random))
     assert not caplog.records
-    for n, m in ((1, 4), (60, 1), (0, 3), (4, 0)):
+    for n, m in single:
         check(module, model, whole_numbers(module, {"n": n, "m": m}, random))
 
 
@@ -108,3 +117,27 @@ def test_scans_of_new_sizes_compile_nothing(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     check_for_all_sizes(SCANS[name], tmp_path, caplog)
+
+
+FEW = "<int64[1] few = {2}>"
+SORTS = {
+    "two of an open row": f"""g (float[n] x) => (float[2] y, int64[2] i) {FEW}
+        {{ y, i = TopK(x, few) }}""",
+    "two of open columns": f"""g (float[n, m] x) => (float[2, m] y, int64[2, m] i) {FEW}
+        {{ y, i = TopK<axis = 0, largest = 0>(x, few) }}""",
+    "two of many rows": f"""g (int64[n, 70] x) => (int64[n, 2] y, int64[n, 2] i) {FEW}
+        {{ y, i = TopK(x, few) }}""",
+    "sorted rows": """g (float[m, n] x) => (float[m, n] y, int64[m, n] i)
+        { k = Shape<start = 1>(x) y, i = TopK<largest = 0>(x, k) }""",
+    "half of open columns": f"""g (float[n, m] x) => (float[k, m] y, int64[k, m] i) {FEW}
+        {{ s = Shape<end = 1>(x) t = Add(s, few) k = Div(t, few) y, i = TopK<axis = 0>(x, k) }}""",
+}
+"""The first elements of rows: by heaps for the first sizes, and by a radix sort."""
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_sorts_of_new_sizes_compile_nothing(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    single = ((60, 1), (4, 0), (2, 1)) if FEW in SORTS[name] else SINGLE
+    check_for_all_sizes(SORTS[name], tmp_path, caplog, single)
