@@ -17,7 +17,7 @@ from compiler.kernels.ops.common import (
 )
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.sizes import RUN_ATTRIBUTE, expression, is_long, is_number
+from compiler.kernels.sizes import RUN_ATTRIBUTE, expression, is_long, is_number, tensor_extents
 from compiler.tensors.row_major import flatten_index, unflatten_index
 
 ROLLED = "rolled"
@@ -50,7 +50,7 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
 
     def build(read: Sequence[Any], written: Sequence[Any]) -> Any:
         with IRBuilder() as builder, T.seq_scope():
-            emit(*[T.buffer_proxy(buffer) for buffer in (*read, *written)])
+            emit(*[T.buffer_proxy(_flat(buffer)) for buffer in (*read, *written)])
         return builder.get()
 
     made = te.extern(
@@ -63,6 +63,14 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
         out_buffers=results,
     )
     return [made] if isinstance(made, te.Tensor) else list(made)
+
+
+def _flat(buffer: Any) -> Any:
+    """A view of one axis, if sizes decide the axes: TVM leaves divisions by them in its indices."""
+    extents = tensor_extents(buffer)
+    if len(extents) < 2 or all(map(is_number, extents)):
+        return buffer
+    return T.decl_buffer((expression(prod(extents)),), str(buffer.dtype), data=buffer.data)
 
 
 def workspace(elements: Any, dtype: str) -> Any:

@@ -146,6 +146,16 @@ def test_what_a_block_keeps_by_sizes_is_a_workspace_of_each_block():
     assert launch.args[-1] == CASES["softmax"].inputs  # the sizes are the last operand read
 
 
+def test_what_is_written_by_hand_divides_nothing_by_sizes():
+    _, (launch,), _ = launches_of(CASES["running sums of rows"])
+    quotients: list[Any] = []
+    kinds = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+    rules = [(kind, quotients.append) for kind in kinds]
+    for rule in rules:
+        tvm_ffi.structural_walk(launch.function.body, rule)
+    assert not quotients
+
+
 def test_loops_over_symbols_are_neither_unrolled_nor_interleaved():
     own, functions, _ = launches_of(CASES["softmax"])
     text = keep_loops(llvm_text(launch_module(functions), TARGET, True))
@@ -202,12 +212,6 @@ IMAGE = ("float32", (ROWS, 8, LENGTH, LENGTH))
 @pytest.mark.parametrize(
     ("type", "reads", "result", "attributes"),
     [
-        (
-            "Einsum",
-            [IMAGE, ("float32", (LENGTH, 4))],
-            ("float32", (ROWS, 8, LENGTH, 4)),
-            {"equation": "abcd,de->abce"},
-        ),
         (
             "MatMulInteger",
             [("uint8", (ROWS, 8)), ("uint8", (8, 4))],
