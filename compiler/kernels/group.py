@@ -218,14 +218,14 @@ class Group:
 def takes_symbols(operator: str, gpu: bool) -> bool:
     """Whether kernels of an operator, on a CPU or a GPU, may have extents that depend on symbols.
 
-    Most kernels that are written by hand have numbers, and so have those of Einsum and of
-    contractions of bytes, which the generic schedule would make many times slower. On GPUs two
-    have templates.
+    Most kernels that are written by hand have numbers, and so have those of contractions of
+    bytes, which the generic schedule would make many times slower. On GPUs two have templates.
     """
     kind = KINDS.get(operator)
-    if kind is Kind.CONTRACTION:
-        return operator in (("MatMul", "Gemm") if gpu else FLOAT_CONTRACTIONS)
-    return kind is not Kind.OPAQUE or (not gpu and OPERATORS[operator].facts.sized)
+    if kind is Kind.CONTRACTION and operator in (("MatMul", "Gemm") if gpu else FLOAT_CONTRACTIONS):
+        return True
+    by_hand = kind in (Kind.CONTRACTION, Kind.OPAQUE)
+    return not by_hand or (not gpu and OPERATORS[operator].facts.sized)
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

@@ -12,6 +12,7 @@ from compiler.frontend.rules.types import in_float32, in_type
 from compiler.net.attributes import Mismatch
 from compiler.net.operators import OPERATORS, ShapeMismatch
 from compiler.net.operators.einsum import einsum_shape, einsum_terms
+from compiler.tensors.substitution import shape_at_hints
 
 EXHAUSTIVE = 5
 """The most operands of which all orders are compared."""
@@ -116,7 +117,8 @@ def _aligned(call: Call, value: Value, term: str, result: str) -> Value:
 def einsum_steps(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Contracted]:
     """The Einsums that together compute one; none if they multiply no less than it does.
 
-    Each term of a sum is a multiplication less than the operands are.
+    Each term of a sum is a multiplication less than the operands are. Where a run decides sizes
+    the order is that for the example's, and right for all.
     """
     labels, result = einsum_terms(equation, [len(shape) for shape in shapes])
     names = dict(zip(dict.fromkeys("".join(labels)), ascii_letters, strict=False))
@@ -125,7 +127,7 @@ def einsum_steps(equation: str, shapes: Sequence[tuple[int, ...]]) -> list[Contr
     terms = ["".join(names[label] for label in term) for term in labels]
     result = "".join(names[label] for label in result)
     extents: dict[str, int] = {}
-    for term, shape in zip(terms, shapes, strict=True):
+    for term, shape in zip(terms, map(shape_at_hints, shapes), strict=True):
         for letter, extent in zip(term, shape, strict=True):
             extents[letter] = extents.get(letter, 1) if extent == 1 else extent
     steps = _summed_first(terms, result)

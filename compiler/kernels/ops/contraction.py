@@ -273,13 +273,11 @@ def lower_gemm(context: Context) -> te.Tensor:
 @lowering("Einsum")
 def lower_einsum(context: Context) -> te.Tensor:
     """Einstein summation with implicit results and ellipses."""
-    terms, result = einsum_terms(
-        context.attribute("equation"),
-        [len(context.info(i).shape) for i in range(len(context.inputs))],
-    )
+    shapes = [context.info(i).shape for i in range(len(context.inputs))]
+    terms, result = einsum_terms(context.attribute("equation"), [*map(len, shapes)])
     extents: dict[str, int] = {}
-    for i, term in enumerate(terms):
-        for label, extent in zip(term, context.info(i).shape, strict=True):
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, extent in zip(term, shape, strict=True):
             extents[label] = extents.get(label, 1) if extent == 1 else extent
     summed = {x: te.reduce_axis((0, n), f"sum{i}") for i, (x, n) in enumerate(extents.items())
               if x not in result}  # fmt: skip
@@ -289,8 +287,9 @@ def lower_einsum(context: Context) -> te.Tensor:
     def body(*indices: Any) -> Any:
         at = {**summed, **dict(zip(result, indices, strict=True))}
         value = tirx.const(1, accumulator)
-        for tensor, term in zip(tensors, terms, strict=True):
-            own = [0 if int(n) == 1 else at[x] for x, n in zip(term, tensor.shape, strict=True)]
+        for tensor, term, shape in zip(tensors, terms, shapes, strict=True):
+            pinned = [is_pinned(n, extents[x]) for x, n in zip(term, shape, strict=True)]
+            own = [0 if one else at[x] for x, one in zip(term, pinned, strict=True)]
             value = wrapping.multiply(value, cast(tensor(*own), accumulator))
         return sum_reducer(value, axis=list(summed.values())) if summed else value
 

@@ -256,7 +256,7 @@ CONTRACTIONS: dict[str, OpSpec] = {
         "T* -> T",
         lambda use: [einsum_shape(use["equation"], [value.shape for value in use.inputs if value])],
         {"equation": Attribute("string", required=True)},
-        facts=Facts(work=_einsum_work, wide=True),
+        facts=Facts(work=_einsum_work, wide=True, sized=True),
         T=NUMBERS - {"bfloat16"},
     ),
     "Gemm": operator(
