@@ -70,7 +70,8 @@ def _flat(buffer: Any) -> Any:
     extents = tensor_extents(buffer)
     if len(extents) < 2 or all(map(is_number, extents)):
         return buffer
-    return T.decl_buffer((expression(prod(extents)),), str(buffer.dtype), data=buffer.data)
+    script: Any = T  # TVM's stubs leave out `decl_buffer`
+    return script.decl_buffer((expression(prod(extents)),), str(buffer.dtype), data=buffer.data)
 
 
 def workspace(elements: Any, dtype: str) -> Any:
