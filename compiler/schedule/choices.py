@@ -10,6 +10,7 @@ Mode = Literal["graph", "subgraphs", "streams"]
 """How a schedule is launched: as one graph, as a graph a subflow, or kernel by kernel."""
 
 MODES: tuple[Mode, ...] = get_args(Mode)
+"""The modes, the default first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class ExecutorSettings:
     are random, integers are below their `index_limits`, or below 2.
     """
 
-    mode: Mode = "graph"
+    mode: Mode = MODES[0]
     children: bool = False
     bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
     updates: int = 16

@@ -13,6 +13,7 @@ from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.executable import HIP_EXECUTOR_OPTIONS, HipExecutable, HipProgram
 from compiler.backends.hip.interface import Library
 from compiler.errors import DeviceError
+from compiler.schedule.choices import MODES
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import ArgumentKind, whole
@@ -72,7 +73,7 @@ class HipBackend:
             raise DeviceError("the module has no library: compile the model again")
         check_structure(schedule)
         check_device(needed_runtime(library), compiled_architectures(library), ordinal)
-        mode = options.get("mode", "graph")
+        mode = options.get("mode") or MODES[0]
         return load_library(library, schedule, weights, mode, ordinal)
 
 
