@@ -1,5 +1,6 @@
 """Finding where a rule applies to a graph, and applying it."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from compiler.graph.rewriting.terms import Graph, Term, reachable, readers_of, replaced
@@ -17,12 +18,12 @@ class Matcher:
 
     def __init__(self, matches: Matches, graph: Graph):
         self.matches, self.graph = matches, graph
-        self._by_kind: dict[str, list[Term]] = {}
+        self._by_kind = defaultdict[str, list[Term]](list)
         inside = reachable(graph)
         self._users = readers_of(inside)
         for term in inside:
             if not term.constant and len(term.types) == 1 and term.dtype in FLOATS:
-                self._by_kind.setdefault(term.kind, []).append(term)
+                self._by_kind[term.kind].append(term)
 
     def sites(self, rule: Rule) -> Iterator[Site]:
         """Every place where a rule applies."""
@@ -33,7 +34,7 @@ class Matcher:
         for term in self._candidates(rule.source[0], NOTHING):
             yield from self.matches.single(rule, term)
         if _is_concat(rule.source[0]):
-            for term in self._by_kind.get("Concat", ()):
+            for term in self._by_kind["Concat"]:
                 for first, match in self.matches.pairs(rule, term):
                     yield from self.matches.sites(rule, (term,), match, first)
 
@@ -63,7 +64,7 @@ class Matcher:
         kinds = [pattern.kind] if isinstance(pattern.kind, str) else sorted(pattern.kind.kinds)
         near = self._near(pattern, match) if match.tensors else None
         if near is None:
-            return [term for kind in kinds for term in self._by_kind.get(kind, ())]
+            return [term for kind in kinds for term in self._by_kind[kind]]
         floats = (t for t in near if t.kind in kinds and t.dtype in FLOATS)
         return sorted(
             (t for t in floats if not t.constant and len(t.types) == 1), key=lambda t: t.number

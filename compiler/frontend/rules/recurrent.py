@@ -29,7 +29,8 @@ class ActivationFunction:
     @property
     def plain(self) -> tuple[str, float, float]:
         """The name, alpha and beta; 0 where it has none."""
-        return self.name, self.values.get("alpha", 0.0), self.values.get("beta", 0.0)
+        alpha, beta = (self.values.get(name) or 0.0 for name in ("alpha", "beta"))
+        return self.name, alpha, beta
 
     def apply(self, call: Call, x: Value, clipped: bool = True) -> Value:
         """The function of a value, which is `clipped` if the node says so."""

@@ -48,7 +48,7 @@ def with_defaults(
         for name, value in complete_attributes(kind, attributes, shapes).items()
     }
     if kind == "Conv":
-        full.pop("kernel_shape", None)
+        del full["kernel_shape"]
     return full
 
 
