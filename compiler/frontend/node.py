@@ -41,8 +41,12 @@ class ModelNode:
             self.attributes.pop(name, None)
 
     def axis(self, name: str = "axis") -> int:
+        """The axis of the first input that an attribute names, as `from_front`."""
+        return self.from_front(self[name])
+
+    def from_front(self, axis: int | np.ndarray) -> int:
         """An axis of the first input from the front; raises ShapeMismatch if it is outside."""
-        return axis_in(self[name], len(self.shape()))
+        return axis_in(int(np.reshape(axis, ())), len(self.shape()))
 
     def input(self, index: int) -> Value | None:
         """An input, or None if it is left out."""

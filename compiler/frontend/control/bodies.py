@@ -102,16 +102,20 @@ def _scan(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
     _directions(attributes, "scan_input_directions", count)
     _of_length(attributes, "scan_output_axes", len(body.output) - states)
     _directions(attributes, "scan_output_directions", len(body.output) - states)
-    shapes = [value.shape for value in inputs[states:] if value is not None]
+    sequences = [value for value in inputs[states:] if value is not None]
+    shapes = [value.shape for value in sequences]
     for shape in shapes:
         has_rank("a scanned input", shape, 1)
-    lengths = {
-        s[axis_in(axis, len(s))]
-        for s, axis in zip(shapes, _of_length(attributes, "scan_input_axes", count), strict=True)
-    }
-    if len(lengths) > 1:
+    axes = scanned_axes(attributes, sequences)
+    if len({shape[axis] for shape, axis in zip(shapes, axes, strict=True)}) > 1:
         named = " and ".join(map(listed, shapes))
         raise ShapeMismatch(f"it scans inputs of shapes {named}, which differ in length")
+
+
+def scanned_axes(attributes: Attributes, sequences: Sequence[Value]) -> list[int]:
+    """The axis of each sequence that a Scan scans, from the front."""
+    axes = _of_length(attributes, "scan_input_axes", len(sequences))
+    return [axis_in(axis, value.rank) for axis, value in zip(axes, sequences, strict=True)]
 
 
 def _map(inputs: Inputs, attributes: Attributes, outputs: int) -> None:

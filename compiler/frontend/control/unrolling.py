@@ -10,7 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from compiler.frontend.control.bodies import check_carried, check_number, check_passed
+from compiler.frontend.control.bodies import (
+    check_carried,
+    check_number,
+    check_passed,
+    scanned_axes,
+)
 from compiler.frontend.control.regions import (
     ScannedRows,
     TooLarge,
@@ -64,19 +69,15 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     return walker.body(branch, node.scope.inner(node.scope.prefix), [])
 
 
-def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Value:
-    """Values stacked along a new axis."""
+def _stack(walker: "Specialiser", like: Value, values: Sequence[Value], axis: int) -> Value:
+    """Values, of which there may be none, of the type of `like` stacked along a new axis."""
     builder = walker.builder
-    axis = axis_in(axis, values[0].rank + 1)
+    axis = axis_in(axis, like.rank + 1)
+    if not values:
+        shape = (*like.shape[:axis], 0, *like.shape[axis:])
+        return constant("", np.zeros(shape, numpy_dtype(like.dtype)))
     parts = [builder.one("Unsqueeze", value, axes=[axis]) for value in values]
     return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=axis)
-
-
-def _none_of(value: Value, axis: int) -> Value:
-    """An empty stack along a new axis, of values of the type of `value`."""
-    axis = axis_in(axis, value.rank + 1)
-    shape = (*value.shape[:axis], 0, *value.shape[axis:])
-    return constant("", np.zeros(shape, numpy_dtype(value.dtype)))
 
 
 def _given(values: Inputs) -> list[Value]:
@@ -232,12 +233,12 @@ def _stacked(
 ) -> list[Value]:
     """The last outputs of a node, stacked over all iterations; `first` is given to the first."""
     wanted = node.used[len(node.used) - len(columns) :]
+    types = [column[0] if column else Value("") for column in columns]
     if any(wanted) and not all(columns):
         types = walker.types_of(node.attributes["body"], node, first)[-len(columns) :]
-        stacks = [_none_of(value, axis) for value, axis in zip(types, axes, strict=False)]
-        return [stack if want else Value("") for stack, want in zip(stacks, wanted, strict=True)]
-    triples = zip(columns, axes, wanted, strict=False)
-    return [_stack(walker, c, axis) if want else Value("") for c, axis, want in triples]
+    stacks = zip(types, columns, axes, strict=False)
+    pairs = zip(wanted, stacks, strict=False)
+    return [_stack(walker, *stack) if want else Value("") for want, stack in pairs]
 
 
 def _true() -> Value:
@@ -252,9 +253,8 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     count = node.attributes["num_scan_inputs"]
     states, sequences = _given(node.inputs[:-count]), _given(node.inputs[-count:])
     outputs = len(attributes["body"].output) - len(states)
-    named: list[int] = attributes.get("scan_input_axes", [0] * count)
     rows_of = ScannedRows(
-        input_axes=[axis_in(a, v.rank) for a, v in zip(named, sequences, strict=True)],
+        input_axes=scanned_axes(attributes, sequences),
         input_backwards=attributes.get("scan_input_directions", [0] * count),
         output_axes=attributes.get("scan_output_axes", [0] * outputs),
         output_backwards=attributes.get("scan_output_directions", [0] * outputs),

@@ -235,7 +235,7 @@ def _triangles(bins: Array, edges: Array) -> Array:
 @on_constants("TensorScatter")
 def evaluate_tensor_scatter(node: Use) -> Array:
     """A cache with an update written from an index of each batch entry on."""
-    axis = axis_in(node["axis"], node.array(0).ndim)
+    axis = node["axis"]
     cache, update = (np.moveaxis(node.array(i), axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
     first = node.array(2) if node.has(2) else np.zeros(batch, np.int64)

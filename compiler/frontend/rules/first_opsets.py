@@ -7,7 +7,6 @@ import onnx
 from compiler.frontend.graph import Unsupported
 from compiler.frontend.rules.call import Call
 from compiler.net.operators import Mismatch, ShapeMismatch
-from compiler.net.operators.shapes import axis_in
 
 FIRST_KNOWN = 7
 """The oldest opset whose forms the rules know."""
@@ -40,7 +39,7 @@ def _broadcast(call: Call) -> None:
             f"its inputs have the shapes {list(first.shape)} and {list(second.shape)}, which differ"
             " without broadcast=1"
         )
-    missing = 0 if axis is None else first.rank - axis_in(axis, first.rank) - second.rank
+    missing = 0 if axis is None else first.rank - call.from_front(axis) - second.rank
     if wanted and missing > 0:
         _append_axes(call, missing)
 
@@ -115,12 +114,9 @@ def _split(call: Call) -> None:
 def _tile(call: Call) -> None:
     """The first form repeats one axis."""
     if call.version < 6 and len(call.inputs) > 2:
-        x = call.operand(0)
-        repeats = [1] * x.rank
-        repeats[axis_in(int(call.content(2).reshape(-1)[0]), x.rank)] = int(
-            call.content(1).reshape(-1)[0]
-        )
-        call.inputs = [x, call.vector(repeats)]
+        repeats = [1] * call.data.rank
+        repeats[call.from_front(call.content(2).reshape(-1)[0])] = int(call.content(1).flat[0])
+        call.inputs = [call.data, call.vector(repeats)]
 
 
 def _upsample(call: Call) -> None:

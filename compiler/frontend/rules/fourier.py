@@ -14,7 +14,6 @@ from compiler.frontend.semantics.table import DFT_HALF_SPECTRUM
 from compiler.net.operators import FOURIER, ShapeMismatch
 from compiler.net.operators.fourier import Transform
 from compiler.net.operators.injective import TakenIndices
-from compiler.net.operators.shapes import axis_in
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""
@@ -231,7 +230,7 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
     onesided = bool(call["onesided"])
     given = call.known(2)
     axis = call["axis"] if call.version < 20 else -2
-    at = axis_in(axis if given is None else int(given.reshape(())), x.rank)
+    at = call.from_front(axis if given is None else given)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
         raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
     given = call.known(1)

@@ -4,7 +4,6 @@ from compiler.frontend.builder import is_known
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.net.operators.shapes import axis_in
 
 
 def shifted(call: Call, x: Value, axis: int, count: int, reverse: bool) -> Value:
@@ -24,7 +23,7 @@ def rewrite_running_multiplication(call: Call) -> list[Value]:
     An exclusive scan begins with the tensor moved by one.
     """
     x = in_float32(call, call.data)
-    axis = axis_in(int(call.content(1).reshape(())), x.rank)
+    axis = call.from_front(call.content(1))
     reverse = bool(call["reverse"])
     size = x.shape[axis] if x.rank else 1
     if call["exclusive"] and size:

@@ -22,7 +22,7 @@ x, y, z, u = tensors("x y z u")
 w, v = tensors("w v", rank=2, constant=True)
 axis, perm = Unknown("axis"), Unknown("perm")
 start, stop = Unknown("start"), Unknown("stop")
-rows, last = axis_of(x, 2), axis_of(x, 1)
+rows, last, columns = axis_of(x, 2), axis_of(x, 1), axis_of(y, 1)
 
 BATCHED = tuple(Case(ranks={"x": n, "y": n, "z": n, "u": n, "w": 2, "v": 2}) for n in (2, 3, 4))
 """Matrices and batches of them."""
@@ -133,7 +133,7 @@ ASSOCIATE_LEFT = ASSOCIATE.reversed("associate-matmuls-to-the-left")
 CONCAT_COLUMNS = Rule(
     name="concat-of-sibling-matmuls",
     source=(concat(matmul(x, y), matmul(x, z), axis=axis),),
-    target=(matmul(x, concat(y, z, axis=axis_of(y, 1))),),
+    target=(matmul(x, concat(y, z, axis=columns)),),
     guard=lambda m: [
         _matrices(m, x, y, z),
         m.value(axis) == max(len(m.shape(x)), len(m.shape(y))) - 1,
@@ -149,7 +149,7 @@ CONCAT_COLUMNS = Rule(
 SPLIT_COLUMNS = Rule(
     name="split-columns-of-matmul",
     source=(matmul(x, concat(y, z, axis=axis)),),
-    target=(concat(matmul(x, y), matmul(x, z), axis=axis_of(y, 1)),),
+    target=(concat(matmul(x, y), matmul(x, z), axis=columns),),
     guard=lambda m: [
         len(m.shape(x)) == len(m.shape(y)),
         _matrices(m, x, y, z),
