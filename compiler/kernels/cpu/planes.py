@@ -51,31 +51,6 @@ class PlaneSource(Protocol):
         ...
 
 
-def fill_planes(
-    planes: Planes, source: PlaneSource, target: Var, stride: int, lanes: int, beyond: Any = 0
-) -> Stmt:
-    """Write an image into planes, `stride` elements from slice to slice of every channel.
-
-    So many elements `beyond` the last plane are cleared.
-    """
-    conv = planes.conv
-    channels, slices = conv.groups * conv.channels, conv.slices
-    total = conv.batch * channels * slices
-    run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
-
-    def channel(index: Any) -> Stmt:
-        number, own = (index // slices, [index % slices]) if conv.depth else (index, [])
-        lead = [number // channels, number % channels, *own]
-        return fill_channel(planes, source, target, lead, index * stride, lanes)
-
-    def run(runs: list[IndexRun], _: Any) -> Stmt:
-        filled = runs[0].loop("plane", channel)
-        return sequence([filled, *_by_first_block(runs[0].first, cleared)])
-
-    cleared = clear(source, target, total * stride, beyond, lanes)
-    return block_runs((ceil_div(at_hint(total), run_planes),), (total,), run)
-
-
 def _by_first_block(first: Any, statements: list[Stmt]) -> list[Stmt]:
     """Statements for the block that begins with the first plane."""
     if isinstance(first, int) or not statements:
@@ -94,72 +69,6 @@ def clear(source: PlaneSource, target: Var, start: Any, count: Any, lanes: int) 
         return tirx.BufferStore(target, source.padding, [start + x])
 
     return [] if isinstance(count, int) and count <= 0 else [vector_loop(count, lanes, one)]
-
-
-def fill_channel(
-    planes: Planes,
-    source: PlaneSource,
-    target: Var,
-    lead: Sequence[Any],
-    base: Any,
-    lanes: int,
-) -> Stmt:
-    """Write the planes of one slice of a channel, which `lead` names, from `base` on."""
-    numbers = is_number(planes.plane)
-    fill = _fill_plane if numbers else _fill_sized_plane
-    if planes.phases > UNROLLED_PHASES and planes.regular:
-        if numbers:
-            return _fill_phases(planes, source, target, lead, base, lanes)
-        count = len(planes.column_phases)
-
-        def one(phase: Any) -> Stmt:
-            own, start = (phase // count, phase % count), base + phase * planes.plane
-            return sequence(fill(planes, source, target, lead, start, own, lanes))
-
-        return loop_over("phase", planes.phases, one)
-    parts: list[Stmt] = []
-    for number, phase in enumerate(product(planes.row_phases, planes.column_phases)):
-        start = base + number * planes.plane
-        parts += fill(planes, source, target, lead, start, phase, lanes)
-    return sequence(parts)
-
-
-def _fill_phases(
-    planes: Planes,
-    source: PlaneSource,
-    target: Var,
-    lead: Sequence[Any],
-    base: Any,
-    lanes: int,
-) -> Stmt:
-    """Write the planes of one channel with a loop over the phases, every element guarded."""
-    conv = planes.conv
-    height, width = conv.image
-    columns = len(planes.column_phases)
-
-    def element(phase: Any, y: Any, x: Any) -> Stmt:
-        row = y * conv.strides[0] + phase // columns - conv.pads[0]
-        column = x * conv.strides[1] + phase % columns - conv.pads[1]
-        inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
-        value = source.element(lead, row, column)
-        guarded = tirx.if_then_else(inside, value, source.padding)
-        return tirx.BufferStore(
-            target, guarded, [base + phase * planes.plane + y * planes.pitch + x]
-        )
-
-    def phase(number: Any) -> Stmt:
-        def row(y: Any) -> Stmt:
-            return loop_over("column", planes.pitch, lambda x: element(number, y, x))
-
-        def after(x: Any) -> Stmt:
-            place = base + number * planes.plane + planes.rows * planes.pitch + x
-            return tirx.BufferStore(target, source.padding, [place])
-
-        rest = planes.plane - planes.rows * planes.pitch
-        rows = loop_over("row", planes.rows, row)
-        return sequence([rows, vector_loop(rest, lanes, after)]) if rest else rows
-
-    return loop_over("phase", planes.phases, phase)
 
 
 @dataclass(frozen=True)
@@ -218,88 +127,156 @@ class StridedRow:
         return sequence([*parts, vector(self.count - lanes, self.last, self.after)])
 
 
-def _fill_plane(
-    planes: Planes,
-    source: PlaneSource,
-    target: Var,
-    lead: Sequence[Any],
-    base: Any,
-    phase: tuple[int, int],
-    lanes: int,
-) -> list[Stmt]:
-    conv, (a, b) = planes.conv, phase
-    top, bottom = planes.inside(0, a, planes.rows)
-    left, right = planes.inside(1, b, planes.pitch)
+@dataclass(frozen=True)
+class PlaneWriter:
+    """Writes planes of an image into a buffer, `lanes` elements at a time."""
 
-    def padding(start: Any, count: int) -> list[Stmt]:
-        return clear(source, target, start, count, lanes)
+    planes: Planes
+    source: PlaneSource
+    target: Var
+    lanes: int
 
-    def row(y: Any) -> Stmt:
-        start = base + (y + top) * planes.pitch
-        at = (y + top) * conv.strides[0] + a - conv.pads[0]
+    def fill(self, stride: int, beyond: Any = 0) -> Stmt:
+        """Write all planes, `stride` elements from slice to slice of every channel.
 
-        def copy(x: Any) -> Stmt:
-            column = (x + left) * conv.strides[1] + b - conv.pads[1]
-            value = source.element(lead, at, column)
-            return tirx.BufferStore(target, value, [start + left + x])
+        So many elements `beyond` the last plane are cleared.
+        """
+        conv = self.planes.conv
+        channels, slices = conv.groups * conv.channels, conv.slices
+        total = conv.batch * channels * slices
+        run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
 
-        count = right - left
-        if count <= 0:
-            return sequence(padding(start, planes.pitch))
-        first = left * conv.strides[1] + b - conv.pads[1]
+        def channel(index: Any) -> Stmt:
+            number, own = (index // slices, [index % slices]) if conv.depth else (index, [])
+            lead = [number // channels, number % channels, *own]
+            return self.fill_channel(lead, index * stride)
 
-        def load(column: Any) -> Any:
-            return source.element(lead, at, column)
+        def run(runs: list[IndexRun], _: Any) -> Stmt:
+            filled = runs[0].loop("plane", channel)
+            return sequence([filled, *_by_first_block(runs[0].first, cleared)])
 
-        if conv.strides[1] == 1:
-            inner = vector_loop(count, lanes, copy)
-        elif (
-            source.image_number is not None
-            and (vectors := StridedRow(conv, first, count, lanes)).fits
-        ):
-            inner = vectors.copied(load, target, start + left)
-        else:
-            inner = loop_over("column", count, copy)
-        after = planes.pitch - right
-        return sequence([*padding(start, left), inner, *padding(start + right, after)])
+        cleared = self.clear(total * stride, beyond)
+        return block_runs((ceil_div(at_hint(total), run_planes),), (total,), run)
 
-    rows = [loop_over("row", bottom - top, row)] if bottom > top else []
-    after = planes.plane - bottom * planes.pitch
-    before = padding(base, top * planes.pitch)
-    return [*before, *rows, *padding(base + bottom * planes.pitch, after)]
+    def clear(self, start: Any, count: Any) -> list[Stmt]:
+        """Write `count` elements of padding from `start` on."""
+        return clear(self.source, self.target, start, count, self.lanes)
 
+    def fill_channel(self, lead: Sequence[Any], base: Any) -> Stmt:
+        """Write the planes of one slice of a channel, which `lead` names, from `base` on."""
+        numbers = is_number(self.planes.plane)
+        fill = self._fill_plane if numbers else self._fill_sized_plane
+        if self.planes.phases > UNROLLED_PHASES and self.planes.regular:
+            if numbers:
+                return self._fill_phases(lead, base)
+            count = len(self.planes.column_phases)
 
-def _fill_sized_plane(
-    planes: Planes,
-    source: PlaneSource,
-    target: Var,
-    lead: Sequence[Any],
-    base: Any,
-    phase: tuple[Any, Any],
-    lanes: int,
-) -> list[Stmt]:
-    """Write a plane: rows of the image between columns of padding, and rows of padding."""
-    conv, (a, b) = planes.conv, phase
-    top, bottom = planes.inside(0, a, planes.rows)
-    left, right = planes.inside(1, b, planes.pitch)
+            def one(phase: Any) -> Stmt:
+                own, start = (phase // count, phase % count), base + phase * self.planes.plane
+                return sequence(fill(lead, start, own))
 
-    def padding(first: Any, count: Any) -> list[Stmt]:
-        return clear(source, target, first, count, lanes)
+            return loop_over("phase", self.planes.phases, one)
+        parts: list[Stmt] = []
+        for number, phase in enumerate(product(self.planes.row_phases, self.planes.column_phases)):
+            start = base + number * self.planes.plane
+            parts += fill(lead, start, phase)
+        return sequence(parts)
 
-    def row(y: Any) -> Stmt:
-        start = base + y * planes.pitch
-        own = y * conv.strides[0] + a - conv.pads[0]
+    def _fill_phases(self, lead: Sequence[Any], base: Any) -> Stmt:
+        """Write the planes of one channel with a loop over the phases, every element guarded."""
+        conv = self.planes.conv
+        height, width = conv.image
+        columns = len(self.planes.column_phases)
 
-        def copy(x: Any) -> Stmt:
-            column = (x + left) * conv.strides[1] + b - conv.pads[1]
-            value = source.element(lead, own, column)
-            return tirx.BufferStore(target, value, [start + left + x])
+        def element(phase: Any, y: Any, x: Any) -> Stmt:
+            row = y * conv.strides[0] + phase // columns - conv.pads[0]
+            column = x * conv.strides[1] + phase % columns - conv.pads[1]
+            inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
+            value = self.source.element(lead, row, column)
+            guarded = tirx.if_then_else(inside, value, self.source.padding)
+            return tirx.BufferStore(
+                self.target, guarded, [base + phase * self.planes.plane + y * self.planes.pitch + x]
+            )
 
-        inner = loop_over("column", right - left, copy)
-        whole = [*padding(start, left), inner, *padding(start + right, planes.pitch - right)]
-        empty = padding(start, planes.pitch)
-        inside = tirx.all(y >= expression(top), y < expression(bottom))
-        return tirx.IfThenElse(inside, sequence(whole), sequence(empty))
+        def phase(number: Any) -> Stmt:
+            def row(y: Any) -> Stmt:
+                return loop_over("column", self.planes.pitch, lambda x: element(number, y, x))
 
-    rows = loop_over("row", planes.rows, row)
-    return [rows, *padding(base + planes.rows * planes.pitch, planes.shared)]
+            def after(x: Any) -> Stmt:
+                place = base + number * self.planes.plane + self.planes.rows * self.planes.pitch + x
+                return tirx.BufferStore(self.target, self.source.padding, [place])
+
+            rest = self.planes.plane - self.planes.rows * self.planes.pitch
+            rows = loop_over("row", self.planes.rows, row)
+            return sequence([rows, vector_loop(rest, self.lanes, after)]) if rest else rows
+
+        return loop_over("phase", self.planes.phases, phase)
+
+    def _fill_plane(self, lead: Sequence[Any], base: Any, phase: tuple[int, int]) -> list[Stmt]:
+        conv, (a, b) = self.planes.conv, phase
+        top, bottom = self.planes.inside(0, a, self.planes.rows)
+        left, right = self.planes.inside(1, b, self.planes.pitch)
+
+        def row(y: Any) -> Stmt:
+            start = base + (y + top) * self.planes.pitch
+            at = (y + top) * conv.strides[0] + a - conv.pads[0]
+
+            def copy(x: Any) -> Stmt:
+                column = (x + left) * conv.strides[1] + b - conv.pads[1]
+                value = self.source.element(lead, at, column)
+                return tirx.BufferStore(self.target, value, [start + left + x])
+
+            count = right - left
+            if count <= 0:
+                return sequence(self.clear(start, self.planes.pitch))
+            first = left * conv.strides[1] + b - conv.pads[1]
+
+            def load(column: Any) -> Any:
+                return self.source.element(lead, at, column)
+
+            if conv.strides[1] == 1:
+                inner = vector_loop(count, self.lanes, copy)
+            elif (
+                self.source.image_number is not None
+                and (vectors := StridedRow(conv, first, count, self.lanes)).fits
+            ):
+                inner = vectors.copied(load, self.target, start + left)
+            else:
+                inner = loop_over("column", count, copy)
+            after = self.planes.pitch - right
+            return sequence([*self.clear(start, left), inner, *self.clear(start + right, after)])
+
+        rows = [loop_over("row", bottom - top, row)] if bottom > top else []
+        after = self.planes.plane - bottom * self.planes.pitch
+        before = self.clear(base, top * self.planes.pitch)
+        return [*before, *rows, *self.clear(base + bottom * self.planes.pitch, after)]
+
+    def _fill_sized_plane(
+        self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]
+    ) -> list[Stmt]:
+        """Write a plane: rows of the image between columns of padding, and rows of padding."""
+        conv, (a, b) = self.planes.conv, phase
+        top, bottom = self.planes.inside(0, a, self.planes.rows)
+        left, right = self.planes.inside(1, b, self.planes.pitch)
+
+        def row(y: Any) -> Stmt:
+            start = base + y * self.planes.pitch
+            own = y * conv.strides[0] + a - conv.pads[0]
+
+            def copy(x: Any) -> Stmt:
+                column = (x + left) * conv.strides[1] + b - conv.pads[1]
+                value = self.source.element(lead, own, column)
+                return tirx.BufferStore(self.target, value, [start + left + x])
+
+            inner = loop_over("column", right - left, copy)
+            whole = [
+                *self.clear(start, left),
+                inner,
+                *self.clear(start + right, self.planes.pitch - right),
+            ]
+            empty = self.clear(start, self.planes.pitch)
+            inside = tirx.all(y >= expression(top), y < expression(bottom))
+            return tirx.IfThenElse(inside, sequence(whole), sequence(empty))
+
+        rows = loop_over("row", self.planes.rows, row)
+        return [rows, *self.clear(base + self.planes.rows * self.planes.pitch, self.planes.shared)]

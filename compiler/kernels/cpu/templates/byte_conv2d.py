@@ -87,11 +87,11 @@ def byte_weight_packing(nest: Nest, channels: int) -> str:
     tiles = conv.groups * nest.tiles
     return "|".join(
         [
-            packing_step("reshape", conv.groups, conv.filters, channels, *kernel),
-            packing_step("pad", 0, missing, unfilled, 0, 0),
-            packing_step("reshape", tiles, nest.width, conv.channels, WORD_BYTES, *kernel),
-            packing_step("transpose", 0, 2, 4, 5, 1, 3),
-            packing_step("reshape", tiles, conv.channels * prod(kernel), nest.width, WORD_BYTES),
+            packing_step("reshape", [conv.groups, conv.filters, channels, *kernel]),
+            packing_step("pad", [0, missing, unfilled, 0, 0]),
+            packing_step("reshape", [tiles, nest.width, conv.channels, WORD_BYTES, *kernel]),
+            packing_step("transpose", [0, 2, 4, 5, 1, 3]),
+            packing_step("reshape", [tiles, conv.channels * prod(kernel), nest.width, WORD_BYTES]),
             "sums",
         ]
     )

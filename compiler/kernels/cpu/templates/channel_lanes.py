@@ -127,7 +127,7 @@ class ChannelLanes(Nest):
         done = place.chunk * (run // self.width) + (step - start) // self.width
         rows = self.conv.summands * prod(self.taps.kernel) + self.operands.head_rows
         last = self.conv.groups * self.tiles * rows * self.width - 1
-        return prefetch_share(weights, start + run, run, done, share, last)
+        return prefetch_share(weights, start + run, run, done, share=share, last=last)
 
     def _sums(self, place: Place, positions: int) -> tuple[Var, Any, list[Stmt]]:
         """The buffer of a place's sums, where they begin, and its allocation."""

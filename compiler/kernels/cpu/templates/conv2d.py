@@ -214,14 +214,14 @@ def weight_packing(nest: Nest) -> str:
     order = (4, 3, 5, 6) if conv.depth else (3, 4, 5)
     return "|".join(
         [
-            packing_step("reshape", conv.groups, conv.filters, *inner),
-            packing_step("pad", 0, missing, *[0] * len(inner)),
-            packing_step("reshape", conv.groups, nest.tiles, nest.width, *inner),
-            packing_step("transpose", 0, 1, *order, 2),
+            packing_step("reshape", [conv.groups, conv.filters, *inner]),
+            packing_step("pad", [0, missing, *[0] * len(inner)]),
+            packing_step("reshape", [conv.groups, nest.tiles, nest.width, *inner]),
+            packing_step("transpose", [0, 1, *order, 2]),
         ]
     )
 
 
-def packing_step(name: str, *numbers: int) -> str:
+def packing_step(name: str, numbers: Sequence[int]) -> str:
     """One step of a packing."""
     return f"{name}:{','.join(map(str, numbers))}"

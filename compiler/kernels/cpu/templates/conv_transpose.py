@@ -200,9 +200,9 @@ def transposed_weight_packing(nest: ImageLanes, kernel: tuple[int, int]) -> str:
     conv = nest.conv
     missing = nest.tiles * nest.width - conv.filters
     steps = [
-        packing_step("reshape", conv.groups, conv.channels, conv.filters, *kernel),
-        packing_step("pad", 0, 0, missing, 0, 0),
-        packing_step("reshape", conv.groups, conv.channels, nest.tiles, nest.width, *kernel),
-        packing_step("transpose", 0, 2, 1, 4, 5, 3),
+        packing_step("reshape", [conv.groups, conv.channels, conv.filters, *kernel]),
+        packing_step("pad", [0, 0, missing, 0, 0]),
+        packing_step("reshape", [conv.groups, conv.channels, nest.tiles, nest.width, *kernel]),
+        packing_step("transpose", [0, 2, 1, 4, 5, 3]),
     ]
     return "|".join(steps)

@@ -21,7 +21,7 @@ from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.nibbles import TABLE_LANES, nibble_floats
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
-from compiler.kernels.cpu.templates.matmul_nest import MatmulNest
+from compiler.kernels.cpu.templates.matmul_nest import MatmulNest, TileIndex
 from compiler.kernels.cpu.templates.words import words_at
 from compiler.kernels.cpu.tiling import MOST_ROWS, Tile
 from compiler.kernels.group import Group, Node
@@ -145,16 +145,14 @@ class FourBitNest(MatmulNest):
         assert number is not None
         return self.around.reads[number]
 
-    def _tile(
-        self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int, columns: int
-    ) -> Stmt:
+    def _tile(self, left: Var, right: Var, at: TileIndex, rows: int, columns: int) -> Stmt:
         vectors = ceil_div(columns, self.lanes)
         totals = RegisterTile(rows, vectors, self.lanes)
-        first = tile * self.tile.rows
+        first = at.tile * self.tile.rows
         sums, allocate = scratch("sums", rows * self.width)
 
         def block(number: Any, count: int) -> Stmt:
-            return self._block(totals, left, right, (panel, first), number, count)
+            return self._block(totals, (left, right), (at.panel, first), number, count)
 
         def place(i: int, j: int) -> Any:
             return i * self.width + j * self.lanes
@@ -172,7 +170,7 @@ class FourBitNest(MatmulNest):
         def row(i: Any) -> Stmt:
             def one(x: Any) -> Stmt:
                 value = tirx.BufferLoad(sums, [i * self.width + x])
-                return self._store(value, [], first + i, panel * self.width + x)
+                return self._store(value, [], first + i, at.panel * self.width + x)
 
             return row_loop(columns, self.lanes, one)
 
@@ -182,13 +180,13 @@ class FourBitNest(MatmulNest):
     def _block(
         self,
         totals: RegisterTile,
-        left: Var,
-        right: Var,
+        operands: tuple[Var, Var],
         place: tuple[Any, Any],
         block: Any,
         count: int,
     ) -> Stmt:
         """The sums of the first `count` integers of a block, scaled and added to the totals."""
+        left, right = operands
         panel, first = place
         vectors = range(totals.vectors)
         scales = [self._bound(f"scale{j}", self._scale(panel, block, j)) for j in vectors]

@@ -18,7 +18,7 @@ read as it is.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm import tirx
 from tvm.ir import Var
@@ -59,6 +59,14 @@ memory is busy anyway; with more, that gained on average nothing. Measured on an
 COPIED_DEPTH, COPIED_ELEMENTS, COPIED_TILES = 512, 1 << 18, 8
 """Fewest lines and elements of a B, and fewest tiles of rows, for which its panels are copied: with
 fewer, that gained nothing. Measured on an Emerald Rapids."""
+
+
+class TileIndex(NamedTuple):
+    """The batch, the panel of columns and the tile of rows of a register tile."""
+
+    batch: Any
+    panel: Any
+    tile: Any
 
 
 @dataclass(frozen=True)
@@ -205,9 +213,10 @@ class MatmulNest:
 
         def body(runs: list[IndexRun], number: Any) -> Stmt:
             def panel(batch: Any, number: Any) -> Stmt:
-                return runs[2].loop(
-                    "tile", lambda tile: self._rows(left, right, batch, number, tile)
-                )
+                def rows(tile: Any) -> Stmt:
+                    return self._rows(left, right, TileIndex(batch, number, tile))
+
+                return runs[2].loop("tile", rows)
 
             def one(batch: Any) -> Stmt:
                 return runs[1].loop("panel", lambda number: panel(batch, number))
@@ -218,39 +227,38 @@ class MatmulNest:
 
         return block_runs(blocks, extents, body)
 
-    def _rows(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any) -> Stmt:
+    def _rows(self, left: Var, right: Var, at: TileIndex) -> Stmt:
         """A tile, or the shorter one after the last whole tile: one of each number of rows where
         symbols decide it."""
         rows, total = self.tile.rows, self.problem.rows
-        whole = self._columns(left, right, batch, panel, tile, rows)
+        whole = self._columns(left, right, at, rows)
         if is_number(total):
             if total % rows == 0:
                 return whole
-            tail = self._columns(left, right, batch, panel, tile, total % rows)
-            return tail if total < rows else tirx.IfThenElse(tile < total // rows, whole, tail)
+            tail = self._columns(left, right, at, total % rows)
+            return tail if total < rows else tirx.IfThenElse(at.tile < total // rows, whole, tail)
         tails: Any = None
         for rest in range(rows - 1, 0, -1):
-            tail = self._columns(left, right, batch, panel, tile, rest)
+            tail = self._columns(left, right, at, rest)
             tails = tirx.IfThenElse(tirx.EQ(expression(total % rows), rest), tail, tails)
-        return tirx.IfThenElse(tile < total // rows, whole, tails)
+        return tirx.IfThenElse(at.tile < total // rows, whole, tails)
 
-    def _columns(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int) -> Stmt:
+    def _columns(self, left: Var, right: Var, at: TileIndex, rows: int) -> Stmt:
         """A panel, or the narrower one after the last whole panel. Over symbols, panels have zeros
         after the last column, which are not stored."""
         if self.around.symbols and (self.packed or self.paneled):
-            return self._tile(left, right, batch, panel, tile, rows, self.width)
+            return self._tile(left, right, at, rows, self.width)
         rest = self.problem.columns % self.width
-        whole = self._tile(left, right, batch, panel, tile, rows, self.width)
+        whole = self._tile(left, right, at, rows, self.width)
         if not rest:
             return whole
-        tail = self._tile(left, right, batch, panel, tile, rows, rest)
+        tail = self._tile(left, right, at, rows, rest)
         if self.problem.columns < self.width:
             return tail
-        return tirx.IfThenElse(panel < self.problem.columns // self.width, whole, tail)
+        return tirx.IfThenElse(at.panel < self.problem.columns // self.width, whole, tail)
 
-    def _tile(
-        self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int, columns: int
-    ) -> Stmt:
+    def _tile(self, left: Var, right: Var, at: TileIndex, rows: int, columns: int) -> Stmt:
+        batch, panel, tile = at
         vectors = ceil_div(columns, self.lanes)
         registers = RegisterTile(rows, vectors, self.lanes, self.arithmetic)
         starts = [j * self.lanes for j in range(vectors)]
@@ -355,7 +363,7 @@ class MatmulNest:
             return []
         share = ceil_div(ceil_div(self.width, line), tiles) * line
         number = tile * self.problem.depth + k
-        return prefetch_share(right, (panel + 1) * run, run, number, share, last)
+        return prefetch_share(right, (panel + 1) * run, run, number, share=share, last=last)
 
     def _waits(self, tiles: int) -> bool:
         """Whether so many tiles of rows would wait for the next panel."""

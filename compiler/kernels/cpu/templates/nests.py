@@ -14,7 +14,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
 from compiler.kernels.cpu.operands import ConvOperands
-from compiler.kernels.cpu.planes import clear, fill_channel, fill_planes
+from compiler.kernels.cpu.planes import PlaneWriter
 from compiler.kernels.cpu.templates.places import ChannelRun, Column, Place, Summand, Taps
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.long_sums import LONG_SUM, run_of
@@ -149,7 +149,7 @@ class Nest(ABC):
         conv = self.planes.conv
         elements = conv.batch * conv.groups * self.unit_elements
         workspace = buffer("planes", elements + beyond, self.operands.dtype)
-        fill = fill_planes(self.planes, self.operands, workspace, self.stride, self.lanes, beyond)
+        fill = self._writer(workspace).fill(self.stride, beyond)
         return workspace, [tirx.AllocBuffer(workspace), fill]
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
@@ -161,11 +161,11 @@ class Nest(ABC):
         blocks = split_blocks(self.slots * at_hint(self.units), *map(at_hint, extents))
 
         def body(runs: list[IndexRun], _: Any) -> Stmt:
-            chunks, tiles = (runs[order[axis]] for axis in (1, 2))
+            parts = runs[order[1]], runs[order[2]]
 
             def unit(number: Any) -> Stmt:
                 planes = self._input_unit(number) * self.unit_elements
-                return self._unit(number, planes, chunks, tiles, weights, source, sums)
+                return self._unit(number, planes, parts, (weights, source), sums)
 
             return runs[0].loop("unit", unit)
 
@@ -194,18 +194,18 @@ class Nest(ABC):
         own = ceil_div(self.unit_elements + self.beyond, LINE) * LINE
         count = block_count(blocks, (self.units,))
         workspace = buffer("planes", count * own, self.operands.dtype)
-        chunks, tiles = IndexRun.whole(self.chunks), IndexRun.whole(self.tiles)
+        whole = IndexRun.whole(self.chunks), IndexRun.whole(self.tiles)
 
         def body(runs: list[IndexRun], number: Any) -> Stmt:
             base = number * own
 
             def unit(index: Any) -> Stmt:
                 filled = self._fill_unit(index, base, workspace)
-                parts = self._unit(index, base, chunks, tiles, weights, workspace)
+                parts = self._unit(index, base, whole, (weights, workspace))
                 return sequence([filled, parts])
 
             after = base + self.unit_elements
-            cleared = clear(self.operands, workspace, after, self.beyond, self.lanes)
+            cleared = self._writer(workspace).clear(after, self.beyond)
             return sequence([*cleared, runs[0].loop("unit", unit)])
 
         return sequence([tirx.AllocBuffer(workspace), block_runs(blocks, (self.units,), body)])
@@ -215,10 +215,12 @@ class Nest(ABC):
 
         def channel(c: Any) -> Stmt:
             lead = [image, group * self.conv.channels + c]
-            start = base + c * self.stride
-            return fill_channel(self.planes, self.operands, workspace, lead, start, self.lanes)
+            return self._writer(workspace).fill_channel(lead, base + c * self.stride)
 
         return loop_over("plane", self.conv.channels, channel)
+
+    def _writer(self, workspace: Var) -> PlaneWriter:
+        return PlaneWriter(self.planes, self.operands, workspace, self.lanes)
 
     def _split(self, unit: Any) -> tuple[Any, Any]:
         groups = self.conv.groups
@@ -235,20 +237,19 @@ class Nest(ABC):
         self,
         number: Any,
         planes: Any,
-        chunks: IndexRun,
-        tiles: IndexRun,
-        weights: Var,
-        source: Var,
+        runs: tuple[IndexRun, IndexRun],
+        operands: tuple[Var, Var],
         sums: Var | None = None,
     ) -> Stmt:
-        """The chunks and tiles of one group of one image."""
+        """The chunks and tiles, two runs, of one group of one image, by weights and planes."""
         image, group = self._split(number)
+        chunks, tiles = runs
 
         def compute(chunk: Any, tile: Any, part: ChannelRun | None) -> Stmt:
             place = Place(
                 image=image, group=group, chunk=chunk, tile=tile, planes=planes, part=part
             )
-            return self.compute(place, weights, source)
+            return self.compute(place, *operands)
 
         def all_chunks(tile: Any, part: ChannelRun | None) -> Stmt:
             return chunks.loop("chunk", lambda chunk: compute(chunk, tile, part))

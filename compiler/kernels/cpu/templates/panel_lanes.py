@@ -17,7 +17,7 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
-from compiler.kernels.cpu.planes import BLOCK_ELEMENTS, fill_planes
+from compiler.kernels.cpu.planes import BLOCK_ELEMENTS, PlaneWriter
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.places import ChannelRun, Place, Summand
 from compiler.kernels.cpu.tiling import split_blocks
@@ -130,7 +130,7 @@ class PanelLanes(ImageLanes):
             return [], element
         plane = conv.planes.plane
         planes = buffer("planes", self.units * conv.channels * plane, self.operands.dtype)
-        fill = fill_planes(conv.planes, self.operands, planes, plane, self.lanes)
+        fill = PlaneWriter(conv.planes, self.operands, planes, self.lanes).fill(plane)
         return [tirx.AllocBuffer(planes), fill], lambda channel, position: tirx.BufferLoad(
             planes, [channel * plane + position]
         )
