@@ -4,6 +4,7 @@ from compiler.net.attributes import Attribute, flag, integer, integers, one_of
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.net.operators.recurrence import GATES
+from compiler.net.operators.resize import COORDINATE_MODES
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES
 
 _AUTO_PAD = one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
@@ -76,17 +77,7 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "precision": _PRECISION,
         "saturate": flag(1),
     },
-    "Resize": {
-        "coordinate_transformation_mode": one_of(
-            "half_pixel",
-            "half_pixel_symmetric",
-            "pytorch_half_pixel",
-            "align_corners",
-            "asymmetric",
-            "tf_half_pixel_for_nn",
-            "tf_crop_and_resize",
-        )
-    },
+    "Resize": {"coordinate_transformation_mode": one_of(*COORDINATE_MODES, "tf_half_pixel_for_nn")},
     "RotaryEmbedding": {"interleaved": flag(0)},
     "SequenceEmpty": {"dtype": _ELEMENT_TYPE},
     "SpaceToDepth": {"mode": one_of("DCR", "CRD")},

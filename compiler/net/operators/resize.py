@@ -116,17 +116,16 @@ def _resize(use: Use) -> list[Shape]:
     return [result]
 
 
+COORDINATE_MODES = (
+    *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
+    "tf_crop_and_resize",
+)
+"""The modes of every version; the first with a region has one more."""
+
 _ATTRIBUTES = {
     "antialias": flag(0),
     "axes": axes_attribute(lambda shapes: list(range(len(shapes[0] or ())))),
-    "coordinate_transformation_mode": one_of(
-        "half_pixel",
-        "half_pixel_symmetric",
-        "pytorch_half_pixel",
-        "align_corners",
-        "asymmetric",
-        "tf_crop_and_resize",
-    ),
+    "coordinate_transformation_mode": one_of(*COORDINATE_MODES),
     "cubic_coeff_a": number(-0.75),
     "exclude_outside": flag(0),
     "extrapolation_value": number(0.0),
