@@ -150,26 +150,24 @@ def search_cause(question: Question, report: ReportLine = _silent) -> Answer:
     """
     recorder = StepRecorder()
     arguments: dict[str, Any] = {**question.arguments, "check": True, "dynamic": False}
-    module, broken = None, None
     with watching(recorder.watch):
         try:
-            module = cast(CheckedModule, compiler.compile(question.model, **arguments))
+            made = cast(CheckedModule, compiler.compile(question.model, **arguments))
         except ScheduleError as error:
-            broken = invalid_schedule(str(error))
-            if broken is None:
+            made = invalid_schedule(str(error))
+            if made is None:
                 raise
-    steps = recorder.steps({} if module is None else module.kernels)
+    steps = recorder.steps({} if isinstance(made, Finding) else made.kernels)
     inputs = question.inputs or inputs_of(steps[0].module, question.seed)
-    target = arguments["target"] if module is None else module.target
-    return Answer(_judged(question, steps, inputs, module, broken, report), inputs, steps, target)
+    target = arguments["target"] if isinstance(made, Finding) else made.target
+    return Answer(_judged(question, steps, inputs, made, report), inputs, steps, target)
 
 
 def _judged(
     question: Question,
     steps: list[Snapshot],
     inputs: Mapping[str, Array],
-    module: CheckedModule | None,
-    broken: Finding | None,
+    made: CheckedModule | Finding,
     report: ReportLine,
 ) -> Finding | None:
     expected = reference_outputs(question, steps[0], inputs)
@@ -188,11 +186,10 @@ def _judged(
             operators=tuple(types) if len(types) <= 12 else (),
         )
     report(f"passes    {len(passes)} passes: the IR computes what {question.reference} does")
-    if module is None:
-        assert broken is not None
-        report(f"schedule  {broken.difference}")
-        return broken
-    return _after_passes(question, module, inputs, expected, report)
+    if isinstance(made, Finding):
+        report(f"schedule  {made.difference}")
+        return made
+    return _after_passes(question, made, inputs, expected, report)
 
 
 def _after_passes(
