@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeGuard
@@ -277,23 +278,8 @@ class InferenceSession:
         checked_feed(self._inputs, self._overridable, input_feed, self._types)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(CONCURRENT_RUNS, "flowloom-session")
-        self._pool.submit(self._finish, names, input_feed, callback, user_data, run_options)
-
-    def _finish(
-        self,
-        names: Sequence[str],
-        feed: Mapping[str, Any],
-        callback: Callback,
-        data: Any,
-        options: RunOptions | None,
-    ) -> None:
-        try:
-            results = self.run(names, feed, options)
-            error = ""
-        except Exception as caught:  # the callback gets it: nobody waits for this thread
-            results = []
-            error = f"{type(caught).__name__}: {caught}"
-        callback(results, data, error)
+        run = partial(self.run, names, input_feed, run_options)
+        self._pool.submit(_run_and_call, run, callback, user_data)
 
     def _checked_names(self, names: Sequence[str] | None) -> Sequence[str]:
         available = [output.name for output in self._outputs]
@@ -374,3 +360,13 @@ def _is_directory(model: ModelSource) -> TypeGuard[str | os.PathLike[str]]:
     if not isinstance(model, str | os.PathLike):
         return False
     return os.fspath(model) != "" and Path(model).is_dir()
+
+
+def _run_and_call(run: Callable[[], list[Any]], callback: Callback, data: Any) -> None:
+    try:
+        results = run()
+        error = ""
+    except Exception as caught:  # the callback gets it: nobody waits for this thread
+        results = []
+        error = f"{type(caught).__name__}: {caught}"
+    callback(results, data, error)
