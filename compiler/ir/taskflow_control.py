@@ -51,7 +51,7 @@ def make_control(
     loops = form.kind == "loop"
     op = (LoopTaskOp if loops else IfTaskOp).__new__(LoopTaskOp if loops else IfTaskOp)
     others = {"form": form_attribute(form)} if loops else {}
-    op.initialise(stream, *accesses, nodes, cost, others, [Region(Block(bodies))])
+    op.initialise(stream, *accesses, nodes, cost, others, regions=[Region(Block(bodies))])
     return op
 
 

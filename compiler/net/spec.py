@@ -453,7 +453,7 @@ def known_use(
 ) -> Use:
     """A use of an entry on known inputs; attributes that are floats are rounded to float32."""
     rounded = rounded_to_float32(attributes)
-    return Use(op_type, entry, known_tensors(arrays), rounded, outputs, precise)
+    return Use(op_type, entry, known_tensors(arrays), rounded, outputs, precise=precise)
 
 
 def evaluate_use(use: Use, entry: OpSpec) -> list[Array | None]:

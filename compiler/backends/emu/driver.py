@@ -41,13 +41,13 @@ class EmulatedCall:
         self._pointers = (ctypes.c_uint64 * count)(*range(start, start + 8 * count, 8))
         self._extents = None if extents is None else (ctypes.c_size_t * count)(*extents)
         self.struct = engine.EngineCall(
-            ctypes.cast(function, ctypes.POINTER(engine.EngineKernel)),
-            Dim(*grid),
-            Dim(*block),
-            shared_bytes,
-            ctypes.addressof(self._pointers),
-            None if self._extents is None else ctypes.addressof(self._extents),
-            indirect,
+            kernel=ctypes.cast(function, ctypes.POINTER(engine.EngineKernel)),
+            grid=Dim(*grid),
+            block=Dim(*block),
+            shared_bytes=shared_bytes,
+            parameters=ctypes.addressof(self._pointers),
+            extents=None if self._extents is None else ctypes.addressof(self._extents),
+            indirect=indirect,
         )
 
     @property

@@ -42,9 +42,9 @@ def merged_times(
     alone = growth.kernels[mine].finish + growth.rules.roofline.launch_ns
     times = Times(start, finish, deadline, {})
     if growth.rules.allow_longer_path or growth.widens(other):
-        return times if _delay(growth, mine, other, times, ranks, NEVER) else None
+        return times if _delay(growth, (mine, other), times, ranks, NEVER) else None
     late = finish > min(deadline, alone)
-    return None if late or not _delay(growth, mine, other, times, ranks, limit) else times
+    return None if late or not _delay(growth, (mine, other), times, ranks, limit) else times
 
 
 def _deadline(growth: Growth, fused: int, partner: int) -> int:
@@ -58,17 +58,17 @@ def _deadline(growth: Growth, fused: int, partner: int) -> int:
 
 
 def _delay(
-    growth: Growth, mine: int, other: int, times: Times, ranks: list[int], limit: int
+    growth: Growth, merged: tuple[int, int], times: Times, ranks: list[int], limit: int
 ) -> bool:
     """Collect the fused sets that start later; False if a path becomes too long."""
-    pending = [(mine, times.finish), (other, times.finish)]
+    pending = [(fused, times.finish) for fused in merged]
     while pending:
         fused, finish = pending.pop()
         if finish > limit:
             return False
         for w in growth.dependents(fused):
             waiting = growth.sets.set_of[w]
-            if waiting in (mine, other):
+            if waiting in merged:
                 continue
             kernel = growth.kernels.get(waiting)
             if kernel is None:

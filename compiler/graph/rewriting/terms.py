@@ -150,7 +150,7 @@ class Terms:
 
     def opaque_copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
         """A term with other inputs of the same types, not simplified."""
-        return self._once(term.head, term.kind, inputs, term.attributes, term.types, term.node)
+        return self._once(term.head, term.kind, inputs, term.attributes, term.types, node=term.node)
 
     def _term(
         self,
@@ -163,7 +163,7 @@ class Terms:
         content = (kind, frozenset(attributes.items()), types)
         head = self._heads.setdefault(content, len(self._heads))
         frozen = MappingProxyType(dict(attributes))
-        return self._once(head, kind, inputs, frozen, types, node)
+        return self._once(head, kind, inputs, frozen, types, node=node)
 
     def _once(
         self,

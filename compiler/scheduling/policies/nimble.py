@@ -29,19 +29,19 @@ def maximum_matching(neighbours: Sequence[Sequence[int]], right: int) -> list[in
                     queue.append(w)
         next_edge = [0] * len(neighbours)
         roots = [u for u, matched in enumerate(partner) if matched == FREE]
-        if not sum(_augment(u, neighbours, partner, left_of, layers, next_edge) for u in roots):
+        if not sum(_augment(u, neighbours, (partner, left_of), layers, next_edge) for u in roots):
             return partner
 
 
 def _augment(
     root: int,
     neighbours: Sequence[Sequence[int]],
-    partner: list[int],
-    left_of: list[int],
+    matching: tuple[list[int], list[int]],
     layers: Sequence[int],
     next_edge: list[int],
 ) -> bool:
     """Flip a shortest augmenting path from a free node, found depth first; False without one."""
+    partner, left_of = matching
     path: list[int] = []
     stack = [root]
     while stack:

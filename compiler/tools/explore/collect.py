@@ -255,12 +255,12 @@ def kernel_facts(
     facts = [
         _kernel(
             kernels[name],
-            count,
-            times[name],
-            name in predicted.measured,
-            roof,
-            configs.get(name, NOT_RECORDED),
-            target.is_gpu,
+            tasks=count,
+            time=times[name],
+            measured=name in predicted.measured,
+            roof=roof,
+            config=configs.get(name, NOT_RECORDED),
+            gpu=target.is_gpu,
         )
         for name, count in tasks.items()
         if name in kernels
