@@ -172,7 +172,7 @@ def _store_function(
             )
     order = [place[0], place[2], place[1]] if last else place
     together = block > 0 or storing.vectors or last
-    parts = _parts(context, group, statement, order, extents, block) if together else {}
+    parts = _parts(context, group, statement, order, extents, block=block) if together else {}
     statement = by_element(statement, list(parts)) if parts else statement
     name, scalars = f"{group.name}_store", [*place, value]
     return device_function(name, context, statement, scalars, target, parts=parts)
@@ -276,7 +276,7 @@ def value_function(
     """
     result = tirx.decl_buffer((1,), "float32", name="result")
     statement = tirx.BufferStore(result, value, [0])
-    return device_function(name, context, statement, scalars, target, [result])
+    return device_function(name, context, statement, scalars, target, results=[result])
 
 
 def device_function(

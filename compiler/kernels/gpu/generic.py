@@ -57,7 +57,7 @@ def _loop(variable: Any, extent: int, tag: str, body: Any) -> Any:
     axis = tirx.IterVar(
         ir.Range(zero, size), ir.Var(f"{variable.name}_axis", PrimType("int32")), 1, tag
     )
-    return tirx.For(variable, zero, size, ForKind.THREAD_BINDING, body, axis)
+    return tirx.For(variable, zero, size, ForKind.THREAD_BINDING, body, thread_binding=axis)
 
 
 ELEMENT_THREADS, MANY_THREADS = 128, 256

@@ -36,10 +36,10 @@ from compiler.tensors.row_major import flatten_index
 
 
 def _pooled(
-    context: Context, data: te.Tensor, window: Window, fill: Scalar,
-    before: Callable[[Scalar], Scalar], reducer: Reducer, dtype: str,
+    context: Context, data: te.Tensor, window: Window, reducer: Reducer,
+    fill: Scalar, before: Callable[[Scalar], Scalar] = lambda x: x,
 ) -> te.Tensor:  # fmt: skip
-    source = padded(data, window, fill)
+    source, dtype = padded(data, window, fill), wide(context.output.dtype)
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
 
     def body(n: Any, c: Any, *place: Any) -> Any:
@@ -59,10 +59,8 @@ def _bounded(tensor: te.Tensor) -> te.Tensor:
 def lower_max_pool(context: Context) -> list[te.Tensor]:
     """The largest element of each window; its position as the second result."""
     window = window_of(context, context.attribute("kernel_shape"))
-    dtype = wide(context.output.dtype)
     data = _bounded(context.tensor(0))
-    fill = lowest(str(data.dtype))
-    largest = _pooled(context, data, window, fill, lambda x: x, max_reducer, dtype)
+    largest = _pooled(context, data, window, max_reducer, lowest(str(data.dtype)))
     results = [converted(largest, context.output.dtype)]
     if len(context.outputs) > 1 and context.outputs[1].dtype:
         results.append(_max_pool_positions(context, window))
@@ -110,7 +108,7 @@ def lower_average_pool(context: Context) -> te.Tensor:
     window = window_of(context, context.attribute("kernel_shape"))
     dtype = wide(context.output.dtype)
     zero = tirx.const(0, context.info(0).dtype)
-    total = _pooled(context, context.tensor(0), window, zero, lambda x: x, sum_reducer, dtype)
+    total = _pooled(context, context.tensor(0), window, sum_reducer, zero)
     counts = _window_counts(context, window)
 
     def body(n: Any, c: Any, *place: Any) -> Scalar:
@@ -191,14 +189,9 @@ def lower_lp_pool(context: Context) -> te.Tensor:
     window = window_of(context, context.attribute("kernel_shape"))
     order, dtype = context.attribute("p"), wide(context.output.dtype)
     zero = tirx.const(0, context.info(0).dtype)
+    data = context.tensor(0)
     total = _pooled(
-        context,
-        context.tensor(0),
-        window,
-        zero,
-        lambda x: _raise(x, order, dtype),
-        sum_reducer,
-        dtype,
+        context, data, window, sum_reducer, zero, before=lambda x: _raise(x, order, dtype)
     )
     return te.compute(
         context.output.shape,

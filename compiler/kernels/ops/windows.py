@@ -97,7 +97,7 @@ def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
     full = [b + n + a for b, n, a in zip(before, shape, after, strict=True)]
     return te.compute(
         tuple(full),
-        lambda *i: constant_padded(tensor, i, before, shape, full, fill),
+        lambda *i: constant_padded(tensor, i, before, shape, full, fill=fill),
         name="padded",
         attrs={"keep": 1},
     )

@@ -106,18 +106,13 @@ def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
         ends = sorted(accesses, key=lambda access: addends(access.index)[1])
         if conditions not in known:
             known[conditions] = SizedBounds(sizes, conditions)
-        if not _is_inside(ends[0], ends[-1], known[conditions], function.terms, sums, conditions):
+        if not _is_inside(ends[0], ends[-1], known[conditions], function.terms, sums):
             verdict.undecided += [*map(access_text, accesses)]
     return verdict
 
 
 def _is_inside(
-    least: Access,
-    greatest: Access,
-    bounds: SizedBounds,
-    terms: KernelTerms,
-    sums: Sums,
-    conditions: tuple[Integer, ...],
+    least: Access, greatest: Access, bounds: SizedBounds, terms: KernelTerms, sums: Sums
 ) -> bool:
     """Whether two accesses, and all between them, are inside their buffer."""
     if bounds.inside(least.index, greatest.index, least.extent):
@@ -125,7 +120,7 @@ def _is_inside(
     first, last = sums.of(least.index), sums.of(greatest.index)
     extent = sums.of(least.size or terms.number(least.extent))
     beyond = last.plus(extent, -1).plus(Linear({}, 1))
-    return follows((first.times(-1), beyond), conditions, sums)
+    return follows((first.times(-1), beyond), bounds.conditions, sums)
 
 
 def _enumerate(accesses: Sequence[Access], terms: KernelTerms, verdict: Verdict) -> None:

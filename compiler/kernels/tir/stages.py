@@ -52,7 +52,7 @@ def _rebuilt(op: te.ComputeOp, leaf: Any) -> te.ComputeOp:
         source = convert([inlined(value) for value in first.source])
         condition = inlined(first.condition)
         body = [
-            tirx.Reduce(first.combiner, source, first.axis, condition, i, first.init)
+            tirx.Reduce(first.combiner, source, first.axis, condition, i, init=first.init)
             for i in range(len(op.body))
         ]
     else:

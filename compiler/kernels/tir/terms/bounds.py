@@ -55,6 +55,7 @@ class SizedBounds:
 
     def __init__(self, exact: ExactTerms, conditions: Sequence[Integer]):
         self._exact = exact
+        self.conditions = conditions
         self._above = dict[Integer, list[Callable[[], ExtentBounds]]]()
         self._below = dict[Integer, list[Callable[[], ExtentBounds]]]()
         self._sums = list[tuple[Linear, Extent]]()

@@ -179,7 +179,7 @@ class ByteGemm(Gemm):
             problem,
             config,
             target,
-            Mainloop(
+            mainloop=Mainloop(
                 headers=BYTE_WGMMA_HEADERS if config.wgmma else BYTE_HEADERS,
                 function=f"{'wgmma_' if config.wgmma else ''}byte_gemm<Problem>",
                 reads=(problem.left, problem.right),

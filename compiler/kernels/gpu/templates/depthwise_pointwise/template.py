@@ -96,7 +96,7 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
     ) -> KernelSource:
         window, mainloop = problem.window, _mainloop(problem, config)
         rest, anchor = problem.rest, problem.anchor
-        kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, mainloop)
+        kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, mainloop=mainloop)
         packings = list(kernel.packings)
         packings[window.weight.read] = window.packing
         flops = kernel.flops + 2 * prod(window.result) * prod(window.window.kernel)

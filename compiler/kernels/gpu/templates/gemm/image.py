@@ -139,17 +139,17 @@ def image_problem(
     narrow = groups > 1 and rows < (4 if form is Form.BLOCKS else 8)
     if narrow or form is None or weight.block or not weight.view.flags.c_contiguous:
         return None
-    gather = _read_gather(group, anchor, channels, weight, image, form)
+    gather = _read_gather(group, anchor, channels, weight, image, form=form)
     if not weight.constant and (transposed or (form is Form.BLOCKS and gather.taps > 1)):
         return None
     if transposed and not anchor.attributes["finite"]:
         return None
     phases = find_phases(gather) if transposed else None
     if phases:
-        return _phased_problem(group, groups, weight, image, form, phases)
+        return _phased_problem(group, groups, weight, image, form, phases=phases)
     k = gather.row * gather.taps if gather.tap_major else channels * gather.taps
     a_row = round_up(k, weight.chunk) if weight.constant else k
-    packing = _packing(weight, groups, gather, form, a_row, transposed, merged)
+    packing = _packing(weight, groups, gather, form, a_row, transposed=transposed, merged=merged)
     return Problem(
         m=rows,
         n=shape[0] * gather.pixels,

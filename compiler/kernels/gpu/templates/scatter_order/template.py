@@ -169,7 +169,7 @@ def _slot(group: Group, problem: Problem, target: GpuTarget) -> StoreFunction:
     result = tirx.decl_buffer((1,), "int32", name="result")
     statement = tirx.BufferStore(result, slot, [0])
     name = f"{group.name}_slot"
-    return device_function(name, context, statement, [update], target, [result])
+    return device_function(name, context, statement, [update], target, results=[result])
 
 
 LAUNCH_US, CHUNK_US, RANKED = 3.0, 1.5, 300.0

@@ -19,7 +19,7 @@ class SkinnyEmitter(Emitter):
     def dense(self, problem: SkinnyProblem, config: SkinnyConfig) -> KernelSource:
         """The kernel of a problem by dense weights."""
         buffers = {"b": self._element}
-        return self.kernel(problem, config, buffers, {}, "DenseWeights", ("skinny_gemm",))
+        return self.kernel(problem, config, buffers, {}, "DenseWeights", headers=("skinny_gemm",))
 
     def kernel(
         self,

@@ -153,7 +153,7 @@ class _Emitter(SkinnyEmitter):
         }
         headers = ("skinny_gemm", "four_bit_weights")
         return self.kernel(
-            problem, config, buffers, constants, "FourBitWeights", headers, exact=True
+            problem, config, buffers, constants, "FourBitWeights", headers=headers, exact=True
         )
 
 
