@@ -186,7 +186,7 @@ def _unlike(first: bool, second: bool) -> bool:
     return first is not second
 
 
-def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
+def _where(condition: Any, then: Any, otherwise: Any) -> Any:
     return then if condition else otherwise
 
 
@@ -364,7 +364,7 @@ ELEMENTWISE: dict[str, OpSpec] = {
         Kind.ELEMENTWISE,
         "bool T T -> T",
         _together,
-        facts=Facts(exact=True, on_extents=_chosen),
+        facts=Facts(exact=True, on_extents=_where),
         T=ALL,
     ),
 }

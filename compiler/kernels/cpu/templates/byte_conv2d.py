@@ -57,7 +57,7 @@ class ByteConvolution(AnchorTemplate[None]):
         if around is None:
             return None
         conv = read_convolution(group, anchor)
-        nest = choose_byte_nest(conv, around, target)
+        nest = byte_nest(conv, around, target)
         packing = byte_weight_packing(nest, conv.channels)
         loops = Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
         slots = conv.images * conv.groups * nest.slots
@@ -69,7 +69,7 @@ class ByteConvolution(AnchorTemplate[None]):
         )
 
 
-def choose_byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget) -> Nest:
+def byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget) -> Nest:
     """The nest of a convolution whose channels are words."""
     words = replace(conv, channels=words_of(conv.channels))
     operands = ByteOperands(around, conv.channels, word_arithmetic(target, False))

@@ -66,7 +66,7 @@ class ByteMatmul(AnchorTemplate[None]):
         around = elementwise_context(group, anchor)
         if around is None:
             return None
-        nest = choose_byte_matmul(Matmul(left, right, around.shape), around, group, anchor, target)
+        nest = byte_matmul_nest(Matmul(left, right, around.shape), around, group, anchor, target)
         packings = {anchor.operand(1): nest.packing} if nest.constant else {}
         flops, slots = 2 * nest.bytes.multiplications, prod(nest.problem.batch) * nest.slots
         return Ways(
@@ -77,7 +77,7 @@ class ByteMatmul(AnchorTemplate[None]):
         )
 
 
-def choose_byte_matmul(
+def byte_matmul_nest(
     bytes: Matmul, around: FusionContext, group: Group, anchor: Node, target: CpuTarget
 ) -> "ByteMatmulNest":
     """The nest of a multiplication, whose tile is that of as many floats as there are words."""

@@ -61,13 +61,13 @@ class FourBitMatmul(AnchorTemplate[None]):
         around = elementwise_context(group, anchor) if packable and plain else None
         if around is None:
             return None
-        nest = choose_four_bit_nest(around, group, anchor, target)
+        nest = four_bit_nest(around, group, anchor, target)
         loops = Loops(nest.launches, dict(zip(operands[1:], nest.packings, strict=False)))
         flops = 2 * nest.problem.multiplications
         return Ways(around=around, flops=flops, slots={None: nest.slots}, loops=lambda _: loops)
 
 
-def choose_four_bit_nest(
+def four_bit_nest(
     around: FusionContext, group: Group, anchor: Node, target: CpuTarget
 ) -> "FourBitNest":
     """The nest of a matmul."""
