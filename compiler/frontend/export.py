@@ -233,11 +233,11 @@ class _Exporter:
         nodes = Nodes(self.names.fresh, self._constant)
         # A ScatterND of the updates in order, to the slots that the starts stand for.
         updates, data, starts, order = inputs
-        ends = nodes.add("Slice", nodes.add("Cast", starts, to=TensorProto.INT64), [1], [slots + 1])
+        ends = nodes.part(nodes.add("Cast", starts, to=TensorProto.INT64), [1], [slots + 1])
         empty = np.zeros(count + 1, np.int64)
         ones = np.ones(slots, np.int64)
         marks = nodes.add("ScatterElements", empty, ends, ones, reduction="add")
-        slot = nodes.add("Slice", nodes.add("CumSum", marks, 0), [0], [count])
+        slot = nodes.part(nodes.add("CumSum", marks, 0), [0], [count])
         sorted_updates = nodes.add("Gather", updates, order, axis=0)
         places = nodes.add("Unsqueeze", slot, [1])
         nodes.named("ScatterND", [data, places, sorted_updates], output, reduction=op["reduction"])

@@ -25,6 +25,10 @@ class Nodes:
         self.made.append(helper.make_node(kind, operands, [name], **given))
         return name
 
+    def part(self, value: str, starts: list[int], ends: list[int], *axes: list[int]) -> str:
+        """Add a Slice of a value from some indices to others, of the first axes or of `axes`."""
+        return self.add("Slice", value, starts, ends, *axes)
+
     def named(self, kind: str, inputs: Sequence[str], name: str, **given: Any) -> None:
         """Add a node whose result has a name."""
         self.made.append(helper.make_node(kind, inputs, [name], **given))
@@ -38,7 +42,7 @@ def fourier_nodes(
     stacked = [nodes.add("Unsqueeze", part, [2]) for part in parts]
     numbers = nodes.add("Concat", *stacked, axis=2)
     bins = nodes.add("DFT", numbers, length, 1, inverse=inverse)
-    kept = nodes.add("Slice", bins, [0], [attributes["bins"]], [1])
+    kept = nodes.part(bins, [0], [attributes["bins"]], [1])
     if inverse:
         kept = nodes.add("Mul", kept, nodes.store("length", np.array(length, "float32")))
     for index, output in enumerate(outputs):

@@ -4,7 +4,7 @@ Exporters compute tuples of indices in one tensor and take each of their parts f
 computed where it is read, and no tuple is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -12,7 +12,9 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.edit import insert_before
+from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.values import value_to_attribute
 from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.tensors.dtypes import INDICES
@@ -59,3 +61,12 @@ def _part(value: SSAValue, op: OperatorOp) -> dict[str, list[int]] | None:
     taken = taken[len(whole) - len(own) :]
     parts = [TakenIndices(0, 1, 1) if n == 1 else part for n, part in zip(own, taken, strict=True)]
     return None if parts == [TakenIndices(0, 1, n) for n in own] else slice_of(parts)
+
+
+def part_before(op: OperatorOp, value: SSAValue, part: Mapping[str, Sequence[int]]) -> SSAValue:
+    """A part of a value, by the attributes of its Slice, which is inserted before an operator."""
+    type = tensor_type(dtype_of(value.type), tuple(part["size"]))
+    attributes = {name: value_to_attribute(numbers) for name, numbers in part.items()}
+    inner = OperatorOp("Slice", [value], [type], attributes, op.node_name)
+    insert_before(op, inner)
+    return inner.outputs[0]

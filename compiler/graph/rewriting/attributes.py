@@ -58,9 +58,10 @@ def _frozen(value: Any) -> Hashable:
     return tuple(cast(list[Any], value)) if isinstance(value, list) else value
 
 
-def as_term(kind: str, attributes: Mapping[str, Any], shape: Shape) -> dict[str, Hashable]:
+def as_term(attributes: Mapping[str, Any], shape: Shape) -> dict[str, Hashable]:
     """The attributes of a term for an operator whose first operand has a shape."""
-    if kind == "Slice" and (bounds := _one_slice(attributes, shape)) is not None:
+    sliced = set(attributes) == {"start", "step", "size"}
+    if sliced and (bounds := _one_slice(attributes, shape)) is not None:
         return bounds
     return {name: _frozen(value) for name, value in attributes.items()}
 
@@ -76,11 +77,11 @@ def _one_slice(attributes: Mapping[str, Any], shape: Shape) -> dict[str, Hashabl
 
 
 def as_operator(
-    kind: str, tensors: Sequence[KnownTensor | None], attributes: Mapping[str, Hashable]
+    tensors: Sequence[KnownTensor | None], attributes: Mapping[str, Hashable]
 ) -> dict[str, Any]:
     """The attributes of an operator for a term on some operands."""
     plain: dict[str, Any] = dict(attributes)
-    if kind == "Slice" and "stop" in plain and tensors[0] is not None:
+    if "stop" in plain and tensors[0] is not None:
         return _bounds_of_each_axis(tensors[0].shape, **plain)
     return {
         name: list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value

@@ -109,7 +109,7 @@ class _Reader:
         shapes = [t and t.shape for t in inputs]
         types = [known_type(value.type) for value in op.outputs]
         first = shapes[0] if shapes and shapes[0] is not None else ()
-        own = as_term(op.type_name, attributes_of(op), first)
+        own = as_term(attributes_of(op), first)
         full = with_defaults(op.type_name, own, shapes)
         term = self.terms.opaque(op.type_name, inputs, full, types, op.node_name)
         if len(types) == 1:
@@ -181,7 +181,7 @@ class _Writer:
 
     def _operator(self, term: Term) -> Sequence[SSAValue]:
         tensors = [t and t.types[0] for t in term.inputs]
-        attributes = as_operator(term.kind, tensors, term.attributes)
+        attributes = as_operator(tensors, term.attributes)
         inputs = [self.value(operand) for operand in term.inputs]
         values = {name: value_to_attribute(value) for name, value in attributes.items()}
         types = [tensor_type(t.dtype, t.shape) if t.dtype else NoneType() for t in term.types]

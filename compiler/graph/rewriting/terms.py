@@ -113,7 +113,7 @@ class Terms:
         key = (kind, tuple([t and t.types[0] for t in inputs]), frozenset(attributes.items()))
         if key not in self._types:
             tensors = [t and t.types[0] for t in inputs]
-            (type,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
+            (type,) = infer(kind, tensors, as_operator(tensors, attributes))
             self._types[key] = type
         return self._types[key]
 

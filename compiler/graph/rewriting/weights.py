@@ -91,7 +91,7 @@ def _results(
     """The results of an operator; its attributes are those of a term."""
     tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
     entry = OPERATORS[kind]
-    use = Use(kind, entry, tensors, as_operator(kind, tensors, attributes), count)
+    use = Use(kind, entry, tensors, as_operator(tensors, attributes), count)
     return [result for result in evaluate_use(use, entry) if result is not None]
 
 

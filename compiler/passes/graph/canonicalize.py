@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.graph.fusion.hoisting import Hoisted
 from compiler.graph.fusion.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
-from compiler.graph.fusion.slices import Sliced
+from compiler.graph.fusion.slices import Sliced, part_before
 from compiler.graph.rewriting.weights import reshaped_key
 from compiler.ir.dataflow import (
     ConstantOp,
@@ -104,7 +104,7 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
 def _become_sliced(op: OperatorOp, sliced: Sliced) -> None:
     """Replace a Slice by the operator that computes its operand, on slices of the operands."""
     operands = [
-        value if part is None else _slice(op, value, part)
+        value if part is None else part_before(op, value, part)
         for value, part in zip(sliced.source.inputs, sliced.parts, strict=True)
     ]
     source = sliced.source
@@ -114,15 +114,6 @@ def _become_sliced(op: OperatorOp, sliced: Sliced) -> None:
     )
     insert_before(op, inner)
     op.outputs[0].replace_all_uses_with(inner.outputs[0])
-
-
-def _slice(op: OperatorOp, value: SSAValue, part: dict[str, list[int]]) -> SSAValue:
-    """A part of a value, before an operator."""
-    type = tensor_type(dtype_of(value.type), tuple(part["size"]))
-    attributes = {name: value_to_attribute(numbers) for name, numbers in part.items()}
-    inner = OperatorOp("Slice", [value], [type], attributes, op.node_name)
-    insert_before(op, inner)
-    return inner.outputs[0]
 
 
 def _become_reshape(op: OperatorOp, source: SSAValue) -> None:

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.graph.cost import roofline_of
+from compiler.graph.fusion.slices import part_before
 from compiler.graph.network import read_network
 from compiler.graph.rewriting.weights import concatenated_key
 from compiler.graph.siblings import find_families, head_size, weight_axis
@@ -22,6 +23,7 @@ from compiler.ir.edit import (
     restore_order,
 )
 from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.passes.base import GraphPass
 
 SMALLER_TILES = 2
@@ -145,6 +147,6 @@ def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int) -> None:
 
 def _part(op: OperatorOp, whole: SSAValue, axis: int, first: int, type: Attribute) -> SSAValue:
     """Insert a slice of a type before a sibling."""
-    shape = shape_of(type)
-    start = [first if number == axis else 0 for number in range(len(shape))]
-    return like_before(op, "Slice", [whole], shape, start=start, step=[1] * len(shape), size=shape)
+    sizes = enumerate(shape_of(type))
+    taken = [TakenIndices(first if number == axis else 0, 1, size) for number, size in sizes]
+    return part_before(op, whole, slice_of(taken))

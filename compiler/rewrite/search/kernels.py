@@ -9,12 +9,12 @@ from math import prod
 
 from compiler.graph.attention import AttentionSizes
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.operators.injective import PARTS
 from compiler.support.dag import finish_times
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
-LAYOUTS = frozenset({"Transpose", "Slice", "Split", RESULT})
+LAYOUTS = frozenset({"Transpose", RESULT, *(kind for kind in PARTS if OPERATORS[kind].picks)})
 """Operators besides views that an attention's kernel reads through."""
 
 

@@ -36,7 +36,7 @@ def _value(term: Term, values: Mapping[Term, Array]) -> Array:
     if term.kind == "identity" and not term.inputs:
         return np.eye(term.shape[0])
     tensors = [t and KnownTensor("float64", t.shape, values[t]) for t in term.inputs]
-    attributes = as_operator(term.kind, tensors, term.attributes)
+    attributes = as_operator(tensors, term.attributes)
     arrays = [tensor and tensor.array for tensor in tensors]
     (result,) = evaluate_node(term.kind, arrays, attributes, precise=True)
     assert result is not None

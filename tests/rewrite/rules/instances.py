@@ -126,7 +126,7 @@ def _built(terms: Terms, pattern: Pattern, match: Match) -> Term:
         raise Mismatch("bounds out of order, or all of another axis than the first")
     full = with_defaults(kind, attributes, [term.shape for term in inputs])
     tensors = [KnownTensor(term.dtype, term.shape) for term in inputs]
-    (type,) = infer(kind, tensors, as_operator(kind, tensors, full))
+    (type,) = infer(kind, tensors, as_operator(tensors, full))
     return terms.opaque(kind, inputs, full, [KnownTensor(type.dtype, type.shape)])
 
 
@@ -187,7 +187,7 @@ class _Writer:
 
     def operator(self, term: Term) -> SSAValue:
         tensors = [t and t.types[0] for t in term.inputs]
-        attributes = as_operator(term.kind, tensors, term.attributes)
+        attributes = as_operator(tensors, term.attributes)
         values = [self.build.none() if t is None else self.values[t] for t in term.inputs]
         own = {name: value for name, value in attributes.items() if name != "shape"}
         return self.build.op(term.kind, *values, shape=term.shape, dtype=term.dtype, **own)
