@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from math import prod
 
 from compiler.ir.layouts import block_steps
-from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type
-from compiler.kernels.gpu.operands import Operand
-from compiler.kernels.gpu.structs import DEVICE, entry, struct
+from compiler.kernels.gpu.epilogue import Part, StoreFunction
+from compiler.kernels.gpu.structs import DEVICE, struct
 from compiler.kernels.group import Group
+from compiler.kernels.ops.windows import Window
 
 
 def block_index(shape: Sequence[int], block: int, outer: str, number: str, pixel: str) -> str:
@@ -16,10 +16,24 @@ def block_index(shape: Sequence[int], block: int, outer: str, number: str, pixel
     return f"(int64_t)({number}) * {channels} + (int64_t)({outer}) * {image} + ({pixel})"
 
 
-def axis_constants(name: str, values: Sequence[int], missing: int) -> dict[str, int]:
-    """Constants for depth, rows and columns; missing leading axes have one value."""
-    padded = [missing] * (3 - len(values)) + list(values)
-    return {f"{name}{axis}": value for axis, value in enumerate(padded)}
+def window_constants(
+    source: Sequence[int], result: Sequence[int], window: Window
+) -> dict[str, int]:
+    """Constants for depth, rows and columns of images and a window; those that are missing do not
+    matter."""
+    axes = {
+        "SOURCE": source[2:],
+        "RESULT": result[2:],
+        "WINDOW": window.kernel,
+        "STRIDES": window.strides,
+        "DILATIONS": window.dilations,
+        "PADS": window.before,
+    }
+    return {
+        f"{name}{axis}": value
+        for name, values in axes.items()
+        for axis, value in enumerate((*[int(name != "PADS")] * (3 - len(values)), *values))
+    }
 
 
 def block_type(store: StoreFunction, number: int, block: int) -> str:
@@ -37,8 +51,8 @@ def block_store(store: StoreFunction, group: Group, block: int) -> str:
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     kinds = {i: block_type(store, i, block) for i in single}
     element = block_index(group.writes[0].shape, block, "outer", f"channel / {block}", "pixel")
-    lines = [f"  {own};" for own in store.parameters]
-    lines += [
+    lines = [
+        *store.members,
         f"{DEVICE} void operator()(int outer, int channel, int pixel,"
         f" const float (&values)[{block}]) const {{",
         f"    const int64_t vector = {element};",
@@ -79,8 +93,8 @@ def _row_store(
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     written = [i for i in single if store.arguments[i] >= group.inputs]
     kinds = {i: block_type(store, i, width) for i in single}
-    lines = [f"  {own};" for own in store.parameters]
-    lines += [
+    lines = [
+        *store.members,
         f"{DEVICE} void operator()(int outer, int channel, int pixel,"
         f" const float (&values)[{width}]) const {{",
         *(f"    {store.types[i]}* at{i} = buffer{i} + {index[store.parts[i]]};" for i in single),
@@ -101,20 +115,6 @@ def _row_store(
     call = f"{store.name}({elements}, outer, {place}, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {width}; r++) {call}"]
     return struct("Store", [*lines, "  }"])
-
-
-def image_kernel(
-    symbol: str,
-    function: str,
-    operands: tuple[Operand, Operand],
-    store: StoreFunction,
-    bounds: int | str,
-) -> str:
-    """A kernel that calls a template's function with an image, its weights and a `Store`."""
-    named = zip(operands, ("image", "weights"), strict=True)
-    parameters = [f"const {c_type(read.dtype)}* __restrict__ {name}" for read, name in named]
-    call = f"{function}<Problem>(image, weights, Store{{{', '.join(store.names)}}})"
-    return entry(symbol, bounds, [*parameters, *store.parameters], call)
 
 
 def passed_buffers(store: StoreFunction) -> str:

@@ -70,6 +70,15 @@ class Storing:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: its C type, its name, and the number of its buffer."""
+
+    type: str
+    name: str
+    number: int
+
+
+@dataclass(frozen=True)
 class StoreFunction:
     """A device function `name(buffers..., outer, row, column, value)`.
 
@@ -89,10 +98,15 @@ class StoreFunction:
         return [f"buffer{i}" for i in range(len(self.types))]
 
     @property
-    def parameters(self) -> list[str]:
+    def parameters(self) -> list[Parameter]:
         """The buffers as parameters, none of which overlap."""
-        pairs = zip(self.types, self.names, strict=True)
-        return [f"{kind}* __restrict__ {name}" for kind, name in pairs]
+        parts = zip(self.types, self.names, self.arguments, strict=True)
+        return [Parameter(f"{kind}* __restrict__", name, number) for kind, name, number in parts]
+
+    @property
+    def members(self) -> list[str]:
+        """The buffers as members of a struct."""
+        return [f"  {own.type} {own.name};" for own in self.parameters]
 
 
 def is_fusible(group: Group, anchor: Node) -> bool:

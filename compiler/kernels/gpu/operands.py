@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy
 
 from compiler.graph.fusion.channels_last import reshaped
+from compiler.kernels.gpu.epilogue import Parameter, c_type
 from compiler.kernels.group import Group, Node
 from compiler.net.operators import KINDS, Kind
 
@@ -40,6 +41,10 @@ class Operand:
     block: int
     constant: bool
     view: numpy.ndarray
+
+    def parameter(self, name: str) -> Parameter:
+        """The read as a parameter of a kernel."""
+        return Parameter(f"const {c_type(self.dtype)}* __restrict__", name, self.read)
 
     @property
     def chunk(self) -> int:

@@ -1,9 +1,10 @@
 """Structs and entry points of CUDA text, and structs around device functions."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from compiler.kernels.gpu.epilogue import StoreFunction
+from compiler.kernels.gpu.epilogue import Parameter, StoreFunction
+from compiler.schedule.kernels import Launch
 
 DEVICE = "  __device__ __forceinline__"
 
@@ -34,6 +35,27 @@ def entry(
     return f"{head}({', '.join(parameters)}) {{\n  {call};\n}}\n"
 
 
+def restricted(kind: str, name: str, number: int) -> Parameter:
+    """A parameter of a C type that is a pointer to memory to which no other one points."""
+    return Parameter(f"{kind} __restrict__", name, number)
+
+
+def kernel(
+    launch: Launch,
+    parameters: Sequence[Parameter],
+    call: str,
+    bounds: int | str = "",
+    cluster: int = 1,
+) -> tuple[str, Launch]:
+    """A kernel of some buffers that calls a function, and its launch with their numbers.
+
+    Its `bounds` are those of `entry`, the threads of the launch without any.
+    """
+    declared = (f"{own.type} {own.name}" for own in parameters)
+    text = entry(launch.symbol, bounds or launch.block[0], declared, call, cluster)
+    return text, replace(launch, args=tuple(own.number for own in parameters))
+
+
 @dataclass(frozen=True)
 class Functor:
     """A struct of some buffers that a kernel makes: its text, their C types and numbers.
@@ -58,9 +80,38 @@ class Functor:
         return self.made(f"buffer{number}" for number in self.arguments)
 
 
+def functor_parameters(functors: Iterable[Functor]) -> tuple[list[Parameter], list[str]]:
+    """The buffers of functors one after another, and the expressions that make these."""
+    parameters: list[Parameter] = []
+    made: list[str] = []
+    for own in functors:
+        names = [f"buffer{len(parameters) + i}" for i in range(len(own.types))]
+        kinds = [f"{kind}*" for kind in own.types]
+        parameters += map(Parameter, kinds, names, own.arguments)
+        made.append(own.made(names))
+    return parameters, made
+
+
+def function_parameters(function: StoreFunction, name: str) -> list[Parameter]:
+    """The buffers of a device function as parameters, which may overlap others."""
+    pairs = zip(function.types, function.arguments, strict=True)
+    return [Parameter(f"{t}*", f"{name}{i}", number) for i, (t, number) in enumerate(pairs)]
+
+
+def numbered_parameters(types: Mapping[int, str]) -> list[Parameter]:
+    """Buffers of C types that are called by their numbers."""
+    return [Parameter(f"{kind}*", f"buffer{number}", number) for number, kind in types.items()]
+
+
 def value_part(name: str, function: StoreFunction, scalars: str) -> Functor:
     """The part that gives a value function's value, see `value_struct`."""
     text = f"{function.text}\n{value_struct(name, function, scalars)}"
+    return Functor(name, text, function.types, function.arguments)
+
+
+def store_part(name: str, function: StoreFunction, scalars: str) -> Functor:
+    """The part that calls a device function, see `store_struct`."""
+    text = f"{function.text}\n{store_struct(name, function, scalars)}"
     return Functor(name, text, function.types, function.arguments)
 
 

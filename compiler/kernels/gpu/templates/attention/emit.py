@@ -1,7 +1,7 @@
 """The CUDA text of fused attention: constants and the kernel."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import e, log2, prod
@@ -11,9 +11,16 @@ from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
 from compiler.kernels.gpu.entries.sizes import runtime_constant, size_text, with_runtime_sizes
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function
+from compiler.kernels.gpu.epilogue import Parameter, StoreFunction, c_type, value_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import DEVICE, constants, entry, struct, value_struct
+from compiler.kernels.gpu.structs import (
+    DEVICE,
+    constants,
+    function_parameters,
+    kernel,
+    struct,
+    value_struct,
+)
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
     ahead,
@@ -72,9 +79,9 @@ class Emitter:
 
     def kernel(self) -> KernelSource:
         """The whole kernel."""
-        (score, form), launch = self._score(), self.launch()
+        score, form = self._score()
         rounding = rounding_of(self.group, self.problem.attention, self.target)
-        sources = tuple(operand.source for operand in self.problem.operands[:3])
+        entry, launch = self._launched(score, rounding.finished, self._is_early(form))
         text = "\n".join(
             [
                 header("instructions"),
@@ -85,17 +92,12 @@ class Emitter:
                 self._constants(form, rounding),
                 value_struct("Score", score, "int outer, int row, int column, float dot"),
                 self._fold(rounding.finished),
-                self._function(launch.symbol, (score, rounding.finished), self._is_early(form)),
+                entry,
             ]
         )
-        keep = self.problem.attention.value.keep
-        masks = () if keep is None else (keep,)
-        own = (*score.arguments, *(rounding.finished.arguments if rounding.finished else ()))
-        arguments = (*sources, len(self.group.reads), *own, *masks, *self.extremes)
-        launches = (replace(launch, args=arguments),)
         flops = 2 * self.problem.attention.sizes.multiplications
-        kernel = KernelSource(text, launches, flops=flops)
-        return kernel if self.problem.sized is None else with_runtime_sizes(kernel, self.group)
+        source = KernelSource(text, (launch,), flops=flops)
+        return source if self.problem.sized is None else with_runtime_sizes(source, self.group)
 
     def _text(self, extent: Extent) -> str:
         """The C expression of an extent."""
@@ -142,33 +144,36 @@ class Emitter:
         plain = self.config.staged > 0 and not self.config.wgmma
         return form.shifted and plain and loads_early(self.problem, self.config, self.target)
 
-    def _function(
-        self, name: str, functions: tuple[StoreFunction, StoreFunction | None], early: bool
-    ) -> str:
-        score, finished = functions
-        types = [c_type(self.group.values[o.source].dtype) for o in self.problem.operands]
-        names = score.names
-        limits = [f"limit{i}" for i in range(len(finished.types) if finished else 0)]
-        declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
-        declared += [f"{types[3]}* o"]
-        declared += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
-        if finished is not None:
-            declared += [f"{kind}* {x}" for kind, x in zip(finished.types, limits, strict=True)]
-        masked = self.problem.attention.value.keep is not None
-        declared += ["const bool* keep"] if masked else []
-        own = ", keep" if masked else ""
-        made = () if finished is None else (f"Finished{{{', '.join(limits)}}}",)
-        extremes = ("low", "high") if self.extremes else ()
-        declared += [f"float* {extreme}" for extreme in extremes]
+    def _launched(
+        self, score: StoreFunction, finished: StoreFunction | None, early: bool
+    ) -> tuple[str, Launch]:
+        """The kernel's entry point, and its launch."""
+        *sources, result = (o.source for o in self.problem.operands)
+        kinds = [c_type(self.group.values[source].dtype) for source in (*sources, result)]
+        parameters = [
+            Parameter(f"const {kind}*", name, source)
+            for kind, name, source in zip(kinds, "qkv", sources, strict=False)
+        ]
+        parameters.append(Parameter(f"{kinds[3]}*", "o", len(self.group.reads)))
+        parameters += function_parameters(score, "buffer")
+        limits = function_parameters(finished, "limit") if finished else []
+        parameters += limits
+        keep = self.problem.attention.value.keep
+        parameters += [] if keep is None else [Parameter("const bool*", "keep", keep)]
+        folded = zip(("low", "high"), self.extremes, strict=False)
+        parameters += [Parameter("float*", name, number) for name, number in folded]
         form, bounds = "attend", f"{self.config.threads}"
         if self.config.staged:
             held = wgmma_resident if self.config.wgmma else partial(resident_blocks, early=early)
             resident = held(self.problem, self.config, self.target)
             form, bounds = "attend_staged", f"{bounds}, {resident}"
         form = "attend_by_wgmma" if self.config.wgmma else form
-        splits = self.config.splits
-        objects = f"Score{{{', '.join(names)}}}, Fold{{{', '.join((*made, *extremes))}}}"
-        return entry(name, bounds, declared, f"{form}<Problem>(q, k, v, o, {objects}{own})", splits)
+        made = [] if finished is None else [f"Finished{{{', '.join(own.name for own in limits)}}}"]
+        made += ["low", "high"] if self.extremes else []
+        objects = f"Score{{{', '.join(score.names)}}}, Fold{{{', '.join(made)}}}"
+        passed = f"q, k, v, o, {objects}{'' if keep is None else ', keep'}"
+        call = f"{form}<Problem>({passed})"
+        return kernel(self.launch(), parameters, call, bounds, self.config.splits)
 
     def _fold(self, finished: StoreFunction | None) -> str:
         """The struct that finishes results, and folds them as they are stored, for a range."""

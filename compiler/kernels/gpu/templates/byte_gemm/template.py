@@ -13,6 +13,7 @@ from compiler.kernels.gpu.templates.gemm.emit import (
     TILE_HEADERS,
     WGMMA_HEADERS,
     Mainloop,
+    operand_parameters,
     tiled_kernel,
 )
 from compiler.kernels.gpu.templates.gemm.image import image_problem
@@ -162,7 +163,6 @@ class ByteGemm(Gemm):
         anchor = group.only(*BYTE_CONTRACTIONS)
         assert anchor is not None
         assert isinstance(problem, ByteProblem)
-        pointers = (f"const uint8_t* __restrict__ {name}" for name in ("a", "b"))
         # The specialisation with the kinds and the zero point of a problem.
         kinds: Mapping[str, int | str] = {
             "A_KIND": BYTE_KINDS[problem.kinds[0]],
@@ -182,8 +182,7 @@ class ByteGemm(Gemm):
             mainloop=Mainloop(
                 headers=BYTE_WGMMA_HEADERS if config.wgmma else BYTE_HEADERS,
                 function=f"{'wgmma_' if config.wgmma else ''}byte_gemm<Problem>",
-                reads=(problem.left, problem.right),
-                parameters=", ".join(pointers),
+                parameters=operand_parameters(problem, "uint8_t"),
                 text=struct("Bytes", lines, specialised=True),
                 resident=2 * int(config.co_resident),
             ),

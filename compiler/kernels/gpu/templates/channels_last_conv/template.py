@@ -1,20 +1,20 @@
 """Depthwise convolutions of channels-last images, by FMAs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import product
 from math import ceil, gcd, prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.blocks import block_store, channel_store, image_kernel
+from compiler.kernels.gpu.blocks import block_store, channel_store
 from compiler.kernels.gpu.channels_last import ends_channels_last
+from compiler.kernels.gpu.convolutions import Convolution, convolution_source, read_convolution
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
-from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand, find_operand
-from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
 from compiler.kernels.gpu.structs import constants, struct
-from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.windows import Window, operator_window
-from compiler.kernels.template import KernelSource, Key, Template, packings_of
+from compiler.kernels.group import Group
+from compiler.kernels.ops.windows import Window
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -52,19 +52,13 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Convolution):
     """A convolution of each channel alone; `source` and `result` are shapes (N, C, H, W).
 
     A thread reads `width` channels at once. The steps are elements from one image, vector of
     channels, row and pixel to the next. Results have channels last too if `last`.
     """
 
-    anchor: Node
-    image: Operand
-    weight: Operand
-    source: tuple[int, ...]
-    result: tuple[int, ...]
-    window: Window
     width: int
     steps: tuple[int, int, int, int]
     last: bool
@@ -85,11 +79,6 @@ class Problem:
         """The packing of weights: channels last, as in the image."""
         return f"reshape:{self.source[1]},{prod(self.window.kernel)}|transpose:1,0"
 
-    @property
-    def flops(self) -> int:
-        """Floating-point operations: two a multiply-add."""
-        return 2 * prod(self.result) * prod(self.window.kernel)
-
     def span(self, pixels: int) -> int:
         """Pixels of a row that a chunk of taps needs."""
         (_, stride), (_, dilation) = self.window.strides, self.window.dilations
@@ -106,34 +95,27 @@ def read_channels_last(group: Group) -> Problem | None:
     anchor = group.only("Conv")
     if anchor is None:
         return None
-    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
-    output = group.values[anchor.outputs[0]].shape
-    if image is None or weight is None or not _is_depthwise(anchor, image, weight, output):
+    conv = read_convolution(group, anchor)
+    if conv is None or not _is_depthwise(conv):
         return None
-    last = ends_channels_last(group, anchor)
-    width = _width(image)
+    last, width = ends_channels_last(group, anchor), _width(conv.image)
     if not width or not (last or is_fusible(group, anchor)):
         return None
-    kernel = weight.view.shape[2:]
-    return Problem(
-        anchor=anchor,
-        image=image,
-        weight=weight,
-        source=_two_axes(image.view.shape),
-        result=_two_axes(output),
-        window=_along_two_axes(operator_window(anchor, image.view.shape, output, kernel)),
-        width=width,
-        steps=_steps(image, width),
-        last=last,
+    plane = replace(
+        conv,
+        source=_two_axes(conv.source),
+        result=_two_axes(conv.result),
+        window=_along_two_axes(conv.window),
     )
+    return Problem(**vars(plane), width=width, steps=_steps(conv.image, width), last=last)
 
 
-def _is_depthwise(anchor: Node, image: Operand, weight: Operand, output: tuple[int, ...]) -> bool:
-    """Whether each channel is convolved alone along one or two axes, by constant weights."""
-    channels = image.view.shape[1]
-    alone = anchor.attributes["group"] == channels == output[1]
-    known = weight.constant and weight.dtype in ("float32", image.dtype)
-    return alone and known and 3 <= len(output) <= 4 and "int" not in image.dtype
+def _is_depthwise(conv: Convolution) -> bool:
+    """Whether each channel is convolved alone along one or two axes."""
+    channels, dtype = conv.source[1], conv.image.dtype
+    alone = conv.anchor.attributes["group"] == channels == conv.result[1]
+    known = conv.weight.dtype in ("float32", dtype) and "int" not in dtype
+    return alone and known and 3 <= len(conv.result) <= 4
 
 
 def _two_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -269,11 +251,9 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
         return {
-            "image_dtype": problem.image.dtype,
-            "weight_dtype": problem.weight.dtype,
+            **problem.types,
             "last": problem.last,
-            "source": problem.source,
-            "result": problem.result,
+            **problem.sizes,
             "width": problem.width,
             **problem.window.key,
         }
@@ -281,28 +261,24 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        name, width = f"{group.name}_0", problem.width
+        anchor, width = problem.anchor, problem.width
         if problem.last:
-            store = store_function(group, problem.anchor, target, channels_last=True)
-        else:
-            block = group.writes[0].block
-            store = store_function(
-                group, problem.anchor, target, block if block == problem.width else 0
-            )
-        kernel = image_kernel(
-            name, "convolve_channels", (problem.image, problem.weight), store, config.threads
-        )
-        if problem.last:
+            store = store_function(group, anchor, target, channels_last=True)
             stores = channel_store(store, group, width, prod(problem.result[2:]))
         else:
+            block = group.writes[0].block
+            store = store_function(group, anchor, target, block if block == width else 0)
             stores = block_store(store, group, width)
-        parts = [store.text, _constants(problem, config), stores, kernel]
-        packings = packings_of(group, {problem.weight.read: problem.packing})
-        arguments = (problem.image.read, problem.weight.read, *store.arguments)
-        grid = (_blocks(problem, config), 1, 1)
-        launch = Launch(name, arguments, grid, (config.threads, 1, 1))
-        text = "\n".join([header("channels_last_conv"), *parts])
-        return KernelSource(text, (launch,), (), packings, problem.flops)
+        grid, threads = (_blocks(problem, config), 1, 1), (config.threads, 1, 1)
+        return convolution_source(
+            group,
+            problem,
+            store,
+            launch=Launch(f"{group.name}_0", (), grid, threads),
+            function="convolve_channels",
+            headers=("channels_last_conv",),
+            structs=(_constants(problem, config), stores),
+        )
 
 
 def _blocks(problem: Problem, config: Config) -> int:

@@ -1,13 +1,13 @@
 """Running sums, in which blocks scan chunks of rows."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import c_type
+from compiler.kernels.gpu.epilogue import Parameter, c_type
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import constants, entry, struct
+from compiler.kernels.gpu.structs import constants, kernel, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.template import KernelSource, Template
@@ -100,25 +100,25 @@ def cumulative_kernel(
 ) -> KernelSource:
     """The kernel of a group: sums of chunks, if there are several, and the running sums."""
     division = problem.division(config, target)
-    data, result, totals = problem.operator.operand(0), group.inputs, group.inputs + 1
+    data = Parameter("const Problem::Element*", "data", problem.operator.operand(0))
+    results = Parameter("Problem::Element*", "results", group.inputs)
+    totals = Parameter("Problem::Sum*", "totals", group.inputs + 1)
     kernels: list[str] = []
     launches: list[Launch] = []
     several = division.chunks > 1
 
-    def add(name: str, function: str, blocks: int, buffers: Sequence[tuple[str, str, int]]) -> None:
-        symbol, threads = f"{group.name}_{name}", config.threads
-        call = f"{function}<Problem>({', '.join(own for _, own, _ in buffers)})"
-        kernels.append(entry(symbol, threads, (f"{kind}* {own}" for kind, own, _ in buffers), call))
-        numbers = tuple(number for *_, number in buffers)
-        launches.append(Launch(symbol, numbers, (blocks, 1, 1), (threads, 1, 1)))
+    def add(name: str, function: str, chunks: int, buffers: Sequence[Parameter]) -> None:
+        grid = (division.blocks * chunks, 1, 1)
+        bare = Launch(f"{group.name}_{name}", (), grid, (config.threads, 1, 1))
+        call = f"{function}<Problem>({', '.join(own.name for own in buffers)})"
+        text, launch = kernel(bare, buffers, call)
+        kernels.append(text)
+        launches.append(launch)
 
-    reads = ("const Problem::Element", "data", data)
-    writes = ("Problem::Element", "results", result)
     if several:
-        sums = ("Problem::Sum", "totals", totals)
-        add("sums", "sum_chunks", division.blocks * (division.chunks - 1), [reads, sums])
-    known = [("const Problem::Sum", "totals", totals)] if several else []
-    add("scan", "scan_chunks", division.blocks * division.chunks, [reads, *known, writes])
+        add("sums", "sum_chunks", division.chunks - 1, [data, totals])
+    known = [replace(totals, type=f"const {totals.type}")] if several else []
+    add("scan", "scan_chunks", division.chunks, [data, *known, results])
     scratch = (division.chunks - 1) * problem.rows * sum_bytes(problem.dtype)
     text = "".join([header("cumulative"), "\n", _constants(problem, config, division), *kernels])
     return KernelSource(text, tuple(launches), (scratch,) if scratch else ())

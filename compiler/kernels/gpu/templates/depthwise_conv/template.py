@@ -7,13 +7,11 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.gpu.blocks import block_store
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
-from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import constants, entry, struct
-from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.windows import Window, operator_window
-from compiler.kernels.template import KernelSource, Key, Template, packings_of
+from compiler.kernels.gpu.convolutions import Convolution, convolution_source, read_convolution
+from compiler.kernels.gpu.epilogue import is_fusible, store_function
+from compiler.kernels.gpu.structs import constants, struct
+from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -39,15 +37,8 @@ FEW_PIECES, MOST_TILES = 16, 8
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A convolution of each channel alone; `source` and `result` are shapes (N, C, H, W)."""
-
-    anchor: Node
-    image: Operand
-    weight: Operand
-    source: tuple[int, ...]
-    result: tuple[int, ...]
-    window: Window
+class Problem(Convolution):
+    """A convolution of each channel of an image alone."""
 
     @property
     def steps(self) -> int:
@@ -71,11 +62,6 @@ class Problem:
         spread += f"|reshape:{channels},{high},{wide * dilation}"
         return f"{spread}|pad:0,0,{self.row - wide * dilation}"
 
-    @property
-    def flops(self) -> int:
-        """Floating-point operations: two a multiply-add."""
-        return 2 * prod(self.result) * prod(self.window.kernel)
-
 
 @dataclass(frozen=True)
 class Config:
@@ -95,23 +81,15 @@ def read_depthwise(group: Group) -> Problem | None:
     anchor = group.only("Conv")
     if anchor is None or not is_fusible(group, anchor):
         return None
-    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
-    output = group.values[anchor.outputs[0]].shape
-    if image is None or weight is None or image.block != CHANNELS or len(output) != 4:
+    conv = read_convolution(group, anchor)
+    if conv is None or conv.image.block != CHANNELS or len(conv.result) != 4:
         return None
-    shape, kernel = image.view.shape, weight.view.shape
-    alone = anchor.attributes["group"] == shape[1] == kernel[0]
-    if not alone or not weight.constant or weight.dtype != image.dtype:
+    channels, _, *kernel = conv.weight.view.shape
+    alone = anchor.attributes["group"] == conv.source[1] == channels
+    if not alone or conv.weight.dtype != conv.image.dtype:
         return None
-    problem = Problem(
-        anchor=anchor,
-        image=image,
-        weight=weight,
-        source=shape,
-        result=output,
-        window=operator_window(anchor, shape, output, kernel[2:]),
-    )
-    large = prod(kernel[2:]) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
+    problem = Problem(**vars(conv))
+    large = prod(kernel) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
     return problem if large else None
 
 
@@ -199,27 +177,25 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The type, the sizes and the window."""
-        return {
-            "dtype": problem.image.dtype,
-            "source": problem.source,
-            "result": problem.result,
-            **problem.window.key,
-        }
+        return {"dtype": problem.image.dtype, **problem.sizes, **problem.window.key}
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
         block = group.writes[0].block
         store = store_function(group, problem.anchor, target, block if block == CHANNELS else 0)
-        name = f"{group.name}_0"
-        packings = packings_of(group, {problem.weight.read: problem.packing})
-        arguments = (problem.image.read, problem.weight.read, *store.arguments)
         grid, threads = _grid(problem, config), (config.threads, 1, 1)
-        launch = Launch(name, arguments, grid, threads, shared_bytes(problem, config))
-        parts = [header("instructions"), header("depthwise_conv"), store.text]
-        parts += [_constants(problem, config), block_store(store, group, CHANNELS)]
-        text = "\n".join([*parts, _kernel(name, problem, store, config)])
-        return KernelSource(text, (launch,), (), packings, problem.flops)
+        shared = shared_bytes(problem, config)
+        return convolution_source(
+            group,
+            problem,
+            store,
+            launch=Launch(f"{group.name}_0", (), grid, threads, shared),
+            function="convolve_depthwise",
+            headers=("instructions", "depthwise_conv"),
+            structs=(_constants(problem, config), block_store(store, group, CHANNELS)),
+            passed="(const int4*)image, (const int4*)weights",
+        )
 
 
 def _grid(problem: Problem, config: Config) -> tuple[int, int, int]:
@@ -248,11 +224,3 @@ def _constants(problem: Problem, config: Config) -> str:
         **{f"PAD{axis}": window.before[axis] for axis in (0, 1)},
     }
     return struct("Problem", constants(values))
-
-
-def _kernel(name: str, problem: Problem, store: StoreFunction, config: Config) -> str:
-    kind = c_type(problem.image.dtype)
-    parameters = [f"const {kind}* __restrict__ image", f"const {kind}* __restrict__ weights"]
-    passed = f"(const int4*)image, (const int4*)weights, Store{{{', '.join(store.names)}}}"
-    call = f"convolve_depthwise<Problem>({passed})"
-    return entry(name, config.threads, [*parameters, *store.parameters], call)

@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.graph.separable import ConvolutionShapes, are_separable
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import c_type, is_fusible
+from compiler.kernels.gpu.epilogue import Parameter, c_type, is_fusible
 from compiler.kernels.gpu.operands import find_operand
 from compiler.kernels.gpu.templates.gemm.candidates import candidates as tiles
 from compiler.kernels.gpu.templates.gemm.config import (
@@ -176,22 +176,17 @@ def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
 def _mainloop(problem: Problem, config: Config) -> Mainloop:
     """The function that computes B while it multiplies, with its headers and operands."""
     window, gemm = problem.window, problem.gemm
-    image = c_type(window.image.dtype)
     element = "float" if gemm.element_bytes == 4 else "uint16_t"
-    read = f"ReluInput<{image}>" if problem.relu else image
-    parameters = (
-        f"const {element}* __restrict__ a, const {read}* __restrict__ image,"
-        f" const {c_type(window.weight.dtype)}* __restrict__ window"
-    )
+    image = window.image.parameter("image")
+    if problem.relu:
+        kind = f"const ReluInput<{c_type(window.image.dtype)}>* __restrict__"
+        image = replace(image, type=kind)
+    left = Parameter(f"const {element}* __restrict__", "a", gemm.left)
     text = conv_constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
-    sizes = (gemm.left, window.image.read, window.weight.read)
-    function = "separable_gemm<Problem, Depthwise>"
     return Mainloop(
         headers=HEADERS,
-        function=function,
-        reads=sizes,
-        parameters=parameters,
-        passed="a, image, window",
+        function="separable_gemm<Problem, Depthwise>",
+        parameters=(left, image, window.weight.parameter("window")),
         text=text,
         resident=1,
     )

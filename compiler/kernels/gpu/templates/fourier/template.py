@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.source import header, literal
+from compiler.kernels.gpu.structs import kernel, restricted
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.fourier import roots_of_unity
 from compiler.kernels.template import KernelSource, OneWay
@@ -123,21 +124,13 @@ class TransformRows(OneWay[Problem, GpuTarget]):
             if i < len(results) and results[i] in group.outputs
         }
         numbers = dict.fromkeys(reads.values())
-        parameters = [f"const float* __restrict__ read{number}" for number in numbers]
-        parameters += [f"float* __restrict__ {own}" for own in writes]
+        parameters = [restricted("const float*", f"read{number}", number) for number in numbers]
+        parameters += [restricted("float*", own, number) for own, number in writes.items()]
         passed = [f"read{reads[own]}" if own in reads else "nullptr" for own in given]
         passed += [own if own in writes else "nullptr" for own in (f"{n}_bins" for n in given)]
-        name, threads = f"{group.name}_0", problem.threads * problem.rows_of_block
         radices = ", ".join(map(str, radices_of(problem.length)))
-        lines = [
-            header("fourier"),
-            _constants(problem),
-            f'extern "C" __global__ void __launch_bounds__({threads}) {name}'
-            f"({', '.join(parameters)}) {{",
-            f"  transform_rows<Problem, {radices}>({', '.join(passed)});",
-            "}",
-            "",
-        ]
         grid = (ceil_div(problem.rows, problem.rows_of_block), 1, 1)
-        launch = Launch(name, (*numbers, *writes.values()), grid, (threads, 1, 1))
-        return KernelSource("\n".join(lines), (launch,))
+        block = (problem.threads * problem.rows_of_block, 1, 1)
+        call = f"transform_rows<Problem, {radices}>({', '.join(passed)})"
+        text, launch = kernel(Launch(f"{group.name}_0", (), grid, block), parameters, call)
+        return KernelSource("\n".join([header("fourier"), _constants(problem), text]), (launch,))

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.kernels.gpu.entries.sizes import size_text, with_runtime_sizes
-from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type, store_function
+from compiler.kernels.gpu.epilogue import Parameter, Part, StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import constants, entry, struct
+from compiler.kernels.gpu.structs import constants, kernel, struct
 from compiler.kernels.gpu.templates.gemm.config import (
     TABLE_DEPTH,
     Tile,
@@ -57,18 +57,20 @@ ADD_THREADS = 256
 class Mainloop:
     """The device function that computes a tile, with its headers and operands.
 
-    `reads` index the task's buffers, `passed` names the parameters; `text` precedes the kernel.
-    With `resident`, the launch bounds have as many blocks for each SM, so that the compiler does
-    not spill to make room for more.
+    The `text` precedes the kernel. With `resident`, the launch bounds have as many blocks for each
+    SM, so that the compiler does not spill to make room for more.
     """
 
     headers: tuple[str, ...]
     function: str
-    reads: tuple[int, ...]
-    parameters: str
-    passed: str = "a, b"
+    parameters: Sequence[Parameter]
     text: str = ""
     resident: int = 0
+
+    @property
+    def passed(self) -> str:
+        """The names of the parameters."""
+        return ", ".join(own.name for own in self.parameters)
 
     def bounds(self, threads: int) -> str:
         """The launch bounds of a kernel."""
@@ -86,8 +88,7 @@ def mainloop_of(problem: Problem, tile: Tile) -> Mainloop:
     elif tile.lanes == WAVE:
         headers, function = MFMA_HEADERS, "mfma_gemm<Problem>"
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
-    reads = (problem.left, problem.right)
-    return Mainloop(headers, function, reads, operand_parameters(kind), resident=resident)
+    return Mainloop(headers, function, operand_parameters(problem, kind), resident=resident)
 
 
 def runtime_headers(templates: Sequence[str]) -> list[str]:
@@ -95,9 +96,10 @@ def runtime_headers(templates: Sequence[str]) -> list[str]:
     return [RUNTIME_HEADERS[name] for name in templates if name in RUNTIME_HEADERS]
 
 
-def operand_parameters(kind: str) -> str:
+def operand_parameters(problem: Problem, kind: str) -> list[Parameter]:
     """The parameters of both operands."""
-    return f"const {kind}* __restrict__ a, const {kind}* __restrict__ b"
+    operands = (("a", problem.left), ("b", problem.right))
+    return [Parameter(f"const {kind}* __restrict__", name, read) for name, read in operands]
 
 
 def tiled_kernel(
@@ -150,16 +152,13 @@ class Emitter:
 
     def gemv(self) -> KernelSource:
         """The kernel of a GEMV."""
-        problem, name = self.problem, f"{self.group.name}_0"
-        tile = Tile(16, 32, 16, 32, 1)
-        call = f"gemv<Problem, {GEMV_WARPS}>(a, b, {self._store_object()})"
-        parameters = [operand_parameters(c_type(problem.dtype))]
-        kernel = self._kernel(name, GEMV_WARPS * 32, parameters, call)
-        text = self._text(("gemv",), tile, kernel)
+        problem, tile = self.problem, Tile(16, 32, 16, 32, 1)
         grid = (ceil_div(problem.n, 32), 1, problem.count)
-        arguments = (problem.left, problem.right, *self.store.arguments)
-        launch = Launch(name, arguments, grid, (GEMV_WARPS * 32, 1, 1))
-        return self._result(text, (launch,), (), exact=True)
+        launch = Launch(f"{self.group.name}_0", (), grid, (GEMV_WARPS * 32, 1, 1))
+        parameters = operand_parameters(problem, c_type(problem.dtype))
+        call = f"gemv<Problem, {GEMV_WARPS}>(a, b, {self._store_object()})"
+        text, launch = self._kernel(launch, parameters, call)
+        return self._result(self._text(("gemv",), tile, text), (launch,), (), exact=True)
 
     def tiles(self, tile: Tile, mainloop: Mainloop | None = None) -> KernelSource:
         """The kernel of a tiled GEMM; a cluster or a second launch adds split-K slices."""
@@ -171,39 +170,34 @@ class Emitter:
             problem.count * tile.split_k,
         )
         shared = shared_bytes(problem, tile, self.target)
-        first = Launch(f"{self.group.name}_0", mainloop.reads, grid, (tile.threads, 1, 1), shared)
+        first = Launch(f"{self.group.name}_0", (), grid, (tile.threads, 1, 1), shared)
         if tile.launches(self.target) == 1:
-            kernel = self._in_one_launch(tile, mainloop, first)
-            return kernel if problem.rows is None else with_runtime_sizes(kernel, self.group)
+            source = self._in_one_launch(tile, mainloop, first)
+            return source if problem.rows is None else with_runtime_sizes(source, self.group)
         return self._in_two_launches(tile, mainloop, first)
 
     def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         call = f"{mainloop.function}({mainloop.passed}, {self._store_object()})"
         cluster = tile.split_k if tile.has_cluster(self.target) else 1
         bounds = mainloop.bounds(tile.threads)
-        kernel = self._kernel(launch.symbol, bounds, [mainloop.parameters], call, cluster)
-        text = self._text(mainloop.headers, tile, mainloop.text + kernel)
-        launch = replace(launch, args=(*launch.args, *self.store.arguments))
+        own, launch = self._kernel(launch, mainloop.parameters, call, bounds, cluster)
+        text = self._text(mainloop.headers, tile, mainloop.text + own)
         return self._result(text, (launch,), ())
 
     def _in_two_launches(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         """The second launch adds the split-K slices, which the first one writes to a workspace."""
-        problem, symbol = self.problem, f"{self.group.name}_1"
-        elements = problem.count * problem.m * problem.n
+        elements = self.problem.count * self.problem.m * self.problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
-        bounds = mainloop.bounds(tile.threads)
-        parameters = [mainloop.parameters, "float* __restrict__ partials"]
+        parameters = [*mainloop.parameters, Parameter("float* __restrict__", "partials", scratch)]
         call = f"{mainloop.function}({mainloop.passed}, StorePartial<Problem>{{partials}})"
-        first = entry(launch.symbol, bounds, parameters, call)
+        first, launch = kernel(launch, parameters, call, mainloop.bounds(tile.threads))
+        grid = (ceil_div(elements, ADD_THREADS), 1, 1)
+        adding = Launch(f"{self.group.name}_1", (), grid, (ADD_THREADS, 1, 1))
         call = f"reduce_split_k<Problem>(partials, {self._store_object()})"
-        second = self._kernel(symbol, ADD_THREADS, ["const float* partials"], call)
+        partials = Parameter("const float*", "partials", scratch)
+        second, adding = self._kernel(adding, [partials], call)
         text = self._text(mainloop.headers, tile, mainloop.text + first + second)
-        arguments, grid = (scratch, *self.store.arguments), (ceil_div(elements, ADD_THREADS), 1, 1)
-        launches = (
-            replace(launch, args=(*launch.args, scratch)),
-            Launch(symbol, arguments, grid, (ADD_THREADS, 1, 1)),
-        )
-        return self._result(text, launches, (elements * tile.split_k * 4,))
+        return self._result(text, (launch, adding), (elements * tile.split_k * 4,))
 
     def _result(
         self,
@@ -230,9 +224,15 @@ class Emitter:
         return f"Store{{{', '.join(self.store.names)}}}"
 
     def _kernel(
-        self, symbol: str, bounds: int | str, parameters: Iterable[str], call: str, cluster: int = 1
-    ) -> str:
-        return entry(symbol, bounds, [*parameters, *self.store.parameters], call, cluster)
+        self,
+        launch: Launch,
+        parameters: Iterable[Parameter],
+        call: str,
+        bounds: int | str = "",
+        cluster: int = 1,
+    ) -> tuple[str, Launch]:
+        """A kernel of some parameters and those of the store function, and its launch."""
+        return kernel(launch, [*parameters, *self.store.parameters], call, bounds, cluster)
 
     def _text(self, templates: tuple[str, ...], tile: Tile, kernels: str) -> str:
         parts = [
@@ -264,11 +264,10 @@ class Emitter:
 
     def _store_struct(self) -> str:
         """The struct that passes results to the store function, as elements or as vectors."""
-        members = [f"  {own};" for own in self.store.parameters]
         body = [] if self.problem.block else element_methods(self.store, self.problem)
         if self.problem.width:
             body += block_methods(self.store, self.problem, self.group)
-        return struct("Store", [*members, *body])
+        return struct("Store", [*self.store.members, *body])
 
     def _constants(self, tile: Tile) -> str:
         scalars = self._sizes() | self._layout() | self._tile(tile)

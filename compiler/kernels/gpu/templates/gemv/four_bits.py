@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import c_type, is_fusible, store_function
+from compiler.kernels.gpu.epilogue import Parameter, c_type, is_fusible, store_function
 from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
@@ -129,20 +129,19 @@ class _Emitter(Emitter):
 
     def four_bits(self, problem: FourBitProblem) -> KernelSource:
         """The kernel of a problem."""
-        name, threads = f"{self.group.name}_0", 32 * problem.warps
         zero = c_type(problem.zero_type or "uint8")
         kinds = c_type(problem.gemm.dtype), "uint8_t", "float", zero
-        names = ("a", "b", "scales", "zeros")[: len(problem.reads)]
-        given = (
-            f"const {kind}* __restrict__ {own}" for kind, own in zip(kinds, names, strict=False)
-        )
+        operands = zip(kinds, ("a", "b", "scales", "zeros"), problem.reads, strict=False)
+        parameters = [
+            Parameter(f"const {kind}* __restrict__", name, read) for kind, name, read in operands
+        ]
         zeros = "zeros" if problem.zero_type else f"(const {zero}*)nullptr"
         call = f"four_bit_gemv<Problem>(a, b, scales, {zeros}, {self._store_object()})"
-        kernel = self._kernel(name, threads, given, call)
-        text = self._text(("four_bit_gemv",), Tile(16, 32, 16, 32, 1), problem.constants + kernel)
         grid = (ceil_div(problem.gemm.n, GROUP_COLUMNS * problem.columns), 1, 1)
-        arguments = (*problem.reads, *self.store.arguments)
-        return self._result(text, (Launch(name, arguments, grid, (threads, 1, 1)),), (), exact=True)
+        launch = Launch(f"{self.group.name}_0", (), grid, (32 * problem.warps, 1, 1))
+        kernel, launch = self._kernel(launch, parameters, call)
+        text = self._text(("four_bit_gemv",), Tile(16, 32, 16, 32, 1), problem.constants + kernel)
+        return self._result(text, (launch,), (), exact=True)
 
 
 def _problem(group: Group, anchor: Node) -> FourBitProblem | None:

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.kernels.gpu.blocks import block_index, block_store, pixel_store
-from compiler.kernels.gpu.epilogue import (
-    c_type,
-    store_function,
-    value_function,
-)
+from compiler.kernels.gpu.epilogue import Parameter, c_type, store_function, value_function
 from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import DEVICE, Functor, constants, entry, struct, value_part
+from compiler.kernels.gpu.structs import (
+    DEVICE,
+    Functor,
+    constants,
+    functor_parameters,
+    kernel,
+    struct,
+    value_part,
+)
 from compiler.kernels.gpu.templates.group_norm.problem import (
     Config,
     Problem,
@@ -142,17 +146,12 @@ def _constants(problem: Problem, config: Config) -> str:
     return struct("Problem", constants(values))
 
 
-def _function(name: str, phase: Phase, config: Config) -> str:
-    given: list[str] = []
-    objects: list[str] = []
-    for part in phase.parts:
-        names = [f"buffer{len(given) + i}" for i in range(len(part.types))]
-        given += [f"{kind}* {own}" for kind, own in zip(part.types, names, strict=True)]
-        objects.append(part.made(names))
-    given += ["float* workspace"] if phase.workspace else []
-    objects.append("workspace" if phase.workspace else "nullptr")
-    call = f"normalize_groups<Problem, {phase.name}>({', '.join(objects)})"
-    return entry(name, config.threads, given, call, config.blocks if config.cluster else 1)
+def _launched(launch: Launch, phase: Phase, config: Config) -> tuple[str, Launch]:
+    parameters, made = functor_parameters(phase.parts)
+    parameters += [Parameter("float*", "workspace", number) for number in phase.workspace]
+    passed = ", ".join([*made, "workspace" if phase.workspace else "nullptr"])
+    call = f"normalize_groups<Problem, {phase.name}>({passed})"
+    return kernel(launch, parameters, call, cluster=config.blocks if config.cluster else 1)
 
 
 START_US, CLUSTER_US, LAUNCH_US = 2.2, 1.0, 2.2
@@ -211,19 +210,15 @@ class GroupNorm(Template[Problem, Config, GpuTarget]):
         phases = [Phase(name, parts, workspace) for name in names]
         text = [header("instructions"), "#define CLUSTERS"] if config.cluster else []
         text += [header("group_norm"), _constants(problem, config), *(part.text for part in parts)]
-        text += [_function(f"{group.name}_{i}", phase, config) for i, phase in enumerate(phases)]
         moments = 2 * problem.span // problem.group
         shared = FLOAT_BYTES * moments if config.cluster else 0
-        launches = tuple(
-            Launch(
-                f"{group.name}_{i}",
-                (*(n for part in phase.parts for n in part.arguments), *phase.workspace),
-                (problem.spans, 1, config.blocks),
-                (config.threads, 1, 1),
-                shared,
-            )
-            for i, phase in enumerate(phases)
-        )
+        grid, block = (problem.spans, 1, config.blocks), (config.threads, 1, 1)
+        launches: list[Launch] = []
+        for i, phase in enumerate(phases):
+            bare = Launch(f"{group.name}_{i}", (), grid, block, shared)
+            own, launch = _launched(bare, phase, config)
+            text.append(own)
+            launches.append(launch)
         scratch = (FLOAT_BYTES * moments * config.blocks * problem.spans,) if two else ()
         flops = OPERATIONS * prod(problem.context.shape)
-        return KernelSource("\n".join(text), launches, scratch, flops=flops)
+        return KernelSource("\n".join(text), tuple(launches), scratch, flops=flops)

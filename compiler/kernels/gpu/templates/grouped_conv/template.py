@@ -8,14 +8,13 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.database import Entry
-from compiler.kernels.gpu.blocks import axis_constants, block_store, image_kernel
+from compiler.kernels.gpu.blocks import block_store, window_constants
+from compiler.kernels.gpu.convolutions import Convolution, convolution_source, read_convolution
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
-from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.windows import Window, operator_window
-from compiler.kernels.template import KernelSource, Key, Shortlists, Template, packings_of
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
@@ -48,17 +47,12 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One convolution: `source` and `result` are shapes (N, C, *spatial).
+class Problem(Convolution):
+    """One convolution in groups, each of `channels` inputs and `rows` outputs.
 
-    A thread computes `block` output channels. A group has `channels` inputs and `rows` outputs.
+    A thread computes `block` output channels.
     """
 
-    image: Operand
-    weight: Operand
-    source: tuple[int, ...]
-    result: tuple[int, ...]
-    window: Window
     channels: int
     rows: int
     block: int
@@ -84,11 +78,6 @@ class Problem:
         taps = prod(self.window.kernel)
         split = f"reshape:{self.blocks},{self.block},{self.parts},{self.width},{taps}"
         return f"{split}|transpose:0,2,4,3,1"
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations: two a multiply-add."""
-        return 2 * prod(self.result) * prod(self.window.kernel) * self.channels
 
     @property
     def items(self) -> int:
@@ -136,11 +125,9 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
         return {
-            "image_dtype": problem.image.dtype,
-            "weight_dtype": problem.weight.dtype,
+            **problem.types,
             "blocked": problem.image.block > 0,
-            "source": problem.source,
-            "result": problem.result,
+            **problem.sizes,
             "channels": problem.channels,
             "rows": problem.rows,
             "block": problem.block,
@@ -160,23 +147,14 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        anchor = next(op for op in group.operators if op.type == "Conv")
         block = group.writes[0].block
-        store = store_function(group, anchor, target, block if block == problem.block else 0)
-        name = f"{group.name}_0"
-        operands = (problem.image, problem.weight)
-        kernel = image_kernel(name, "convolve_groups", operands, store, config.threads)
-        parts = [
-            store.text,
-            conv_constants(problem, config),
-            block_store(store, group, problem.block),
-        ]
-        packings = packings_of(group, {problem.weight.read: problem.packing})
+        own = block if block == problem.block else 0
+        store = store_function(group, problem.anchor, target, own)
+        structs = (conv_constants(problem, config), block_store(store, group, problem.block))
         grid = (ceil_div(problem.places(config.pixels), config.places), 1, 1)
-        arguments = (problem.image.read, problem.weight.read, *store.arguments)
-        launch = Launch(name, arguments, grid, (config.threads, 1, 1))
-        text = "\n".join([header("grouped_conv"), *parts, kernel])
-        return KernelSource(text, (launch,), (), packings, problem.flops)
+        launch = Launch(f"{group.name}_0", (), grid, (config.threads, 1, 1))
+        function, headers = "convolve_groups", ("grouped_conv",)
+        return convolution_source(group, problem, store, launch, function, headers, structs)
 
 
 def candidates(problem: Problem) -> Iterator[Config]:
@@ -202,26 +180,15 @@ def _thread_us(problem: Problem, config: Config) -> float:
 
 def read_grouped(group: Group, anchor: Node) -> Problem | None:
     """The problem of a convolution with constant weights in groups of few channels; else None."""
-    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
-    output = group.values[anchor.outputs[0]].shape
-    if image is None or weight is None or not weight.constant:
+    conv = read_convolution(group, anchor)
+    if conv is None or conv.weight.dtype not in ("float32", conv.image.dtype):
         return None
-    shape, kernel = image.view.shape, weight.view.shape
     groups = anchor.attributes["group"]
-    channels, rows = kernel[1], output[1] // groups
-    block = _block(image, channels, rows) if groups > 1 else 0
-    if not block or not 3 <= len(shape) <= 5 or weight.dtype not in ("float32", image.dtype):
+    channels, rows = conv.weight.view.shape[1], conv.result[1] // groups
+    block = _block(conv.image, channels, rows) if groups > 1 else 0
+    if not block or not 3 <= len(conv.source) <= 5:
         return None
-    return Problem(
-        image=image,
-        weight=weight,
-        source=shape,
-        result=output,
-        window=operator_window(anchor, shape, output, kernel[2:]),
-        channels=channels,
-        rows=rows,
-        block=block,
-    )
+    return Problem(**vars(conv), channels=channels, rows=rows, block=block)
 
 
 def _block(image: Operand, channels: int, rows: int) -> int:
@@ -243,7 +210,6 @@ def _block(image: Operand, channels: int, rows: int) -> int:
 
 def conv_constants(problem: Problem, config: Config, name: str = "Problem") -> str:
     """The struct of constants of grouped_conv.cuh."""
-    window = problem.window
     image, channels = _source_steps(problem)
     scalars = {
         "BATCH": problem.source[0],
@@ -258,12 +224,7 @@ def conv_constants(problem: Problem, config: Config, name: str = "Problem") -> s
         "PIXELS": config.pixels,
         "PLACES": config.places,
         "SPLITS": config.split_k,
-        **axis_constants("SOURCE", problem.source[2:], 1),
-        **axis_constants("RESULT", problem.result[2:], 1),
-        **axis_constants("WINDOW", window.kernel, 1),
-        **axis_constants("STRIDES", window.strides, 1),
-        **axis_constants("DILATIONS", window.dilations, 1),
-        **axis_constants("PADS", window.before, 0),
+        **window_constants(problem.source, problem.result, problem.window),
     }
     return struct(name, constants(scalars))
 

@@ -6,11 +6,11 @@ from math import prod
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.blocks import axis_constants, block_store
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
+from compiler.kernels.gpu.blocks import block_store, window_constants
+from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import BYTE_TYPES, Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import constants, entry, struct
+from compiler.kernels.gpu.structs import constants, kernel, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.windows import Window, operator_window
 from compiler.kernels.template import KernelSource, OneWay
@@ -70,10 +70,12 @@ class MaxPool(OneWay[Problem, GpuTarget]):
         block = own if own == problem.block else 0
         store = store_function(group, problem.anchor, target, block)
         parts = [header("max_pool"), store.text, _constants(problem)]
-        parts += [block_store(store, group, problem.block), _function(group, problem, store)]
         grid = (ceil_div(problem.places, THREADS), 1, 1)
-        arguments = (problem.image.read, *store.arguments)
-        launch = Launch(f"{group.name}_0", arguments, grid, (THREADS, 1, 1))
+        launch = Launch(f"{group.name}_0", (), grid, (THREADS, 1, 1))
+        call = f"pool_largest<Problem>(image, Store{{{', '.join(store.names)}}})"
+        own = (problem.image.parameter("image"), *store.parameters)
+        function, launch = kernel(launch, own, call)
+        parts += [block_store(store, group, problem.block), function]
         return KernelSource("\n".join(parts), (launch,), flops=group.operations)
 
 
@@ -93,7 +95,6 @@ def read_pool(group: Group, anchor: Node) -> Problem | None:
 
 def _constants(problem: Problem) -> str:
     """The struct of constants of max_pool.cuh."""
-    window = problem.window
     image, channels = block_steps(problem.source, problem.block)
     scalars = {
         "THREADS": THREADS,
@@ -103,17 +104,6 @@ def _constants(problem: Problem) -> str:
         "BLOCKS": problem.result[1] // problem.block,
         "IMAGE": image,
         "CHANNELS": channels,
-        **axis_constants("SOURCE", problem.source[2:], 1),
-        **axis_constants("RESULT", problem.result[2:], 1),
-        **axis_constants("WINDOW", window.kernel, 1),
-        **axis_constants("STRIDES", window.strides, 1),
-        **axis_constants("DILATIONS", window.dilations, 1),
-        **axis_constants("PADS", window.before, 0),
+        **window_constants(problem.source, problem.result, problem.window),
     }
     return struct("Problem", constants(scalars))
-
-
-def _function(group: Group, problem: Problem, store: StoreFunction) -> str:
-    parameters = [f"const {c_type(problem.image.dtype)}* __restrict__ image", *store.parameters]
-    call = f"pool_largest<Problem>(image, Store{{{', '.join(store.names)}}})"
-    return entry(f"{group.name}_0", THREADS, parameters, call)

@@ -85,9 +85,10 @@ def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
 def _kernel(group: Group, function: StoreFunction, elements: int) -> KernelSource:
     name, threads, items = f"{group.name}_0", element_threads(elements), items_of(elements)
     passed = ", ".join([*function.names, "element"])
+    declared = (f"{own.type} {own.name}" for own in function.parameters)
     text = (
         f'{function.text}\nextern "C" __global__ void __launch_bounds__({threads})'
-        f" {name}({', '.join(function.parameters)}) {{\n#pragma unroll\n"
+        f" {name}({', '.join(declared)}) {{\n#pragma unroll\n"
         f"  for (int item = 0; item < {items}; item++) {{\n"
         f"    const int element = (blockIdx.x * {items} + item) * {threads} + threadIdx.x;\n"
         f"    if (element < {elements}) {function.name}({passed});\n"

@@ -15,7 +15,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.operands import find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import constants, entry, struct
+from compiler.kernels.gpu.structs import constants, kernel, restricted, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
@@ -214,17 +214,15 @@ def _type(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def _function(symbol: str, config: RecurrentConfig, buffers: dict[str, Buffer]) -> str:
-    """The entry point; operands that are left out are null."""
-    given = [
-        f"const {c_type(b.dtype)}* __restrict__ {name}"
-        if name in READS
-        else f"{c_type(b.dtype)}* __restrict__ {name}"
-        for name, b in buffers.items()
+def _launched(launch: Launch, buffers: Mapping[str, Buffer]) -> tuple[str, Launch]:
+    """The entry point and its launch; operands that are left out are null."""
+    parameters = [
+        restricted(f"{'const ' * (name in READS)}{c_type(own.dtype)}*", name, own.argument)
+        for name, own in buffers.items()
     ]
     passed = ", ".join(name if name in buffers else "nullptr" for name in (*READS, *WRITES))
     call = f"recurrence<Problem, Cell>(Problem{{{passed}}})"
-    return entry(symbol, f"{config.threads}, 1", given, call, config.blocks)
+    return kernel(launch, parameters, call, f"{launch.block[0]}, 1", launch.grid[2])
 
 
 class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
@@ -265,16 +263,14 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
         self, group: Group, problem: Problem, config: RecurrentConfig, target: GpuTarget
     ) -> KernelSource:
         """The kernel of a group: a cluster for each direction and eight sequences."""
-        sizes, symbol = problem.sizes, f"{group.name}_0"
+        sizes, registers = problem.sizes, target.device.registers
         buffers = {**problem.reads, **problem.writes}
-        text = [header(name) for name in ("instructions", "arrivals", "recurrence")]
-        text += [_cell(problem)]
-        text += [_struct(problem, config, buffers, target), _function(symbol, config, buffers)]
-        arguments = tuple(buffer.argument for buffer in buffers.values())
         grid = (ceil_div(sizes.batch, sizes.sequences), sizes.directions, config.blocks)
-        registers = target.device.registers
         shared = config.shared_bytes(sizes, element_bytes_of(target), registers)
-        launch = Launch(symbol, arguments, grid, (config.threads, 1, 1), shared)
+        bare = Launch(f"{group.name}_0", (), grid, (config.threads, 1, 1), shared)
+        own, launch = _launched(bare, buffers)
+        text = [header(name) for name in ("instructions", "arrivals", "recurrence")]
+        text += [_cell(problem), _struct(problem, config, buffers, target), own]
         multiplied = sizes.gates * sizes.hidden * sizes.hidden * sizes.directions
         return KernelSource(
             "\n".join(text),

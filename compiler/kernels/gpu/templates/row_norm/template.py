@@ -14,7 +14,13 @@ from compiler.kernels.gpu.epilogue import (
     value_function,
 )
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import entry, store_struct, value_struct
+from compiler.kernels.gpu.structs import (
+    Functor,
+    functor_parameters,
+    kernel,
+    store_struct,
+    value_struct,
+)
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Node
 from compiler.kernels.sizes import at_hint, is_number
@@ -133,8 +139,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         value = Var("value", PrimType("float32"))
         statement, scalars = context.store(value, at), [*place, value]
         store = device_function(f"{group.name}_store", context, statement, scalars, target)
-        kernel = _kernel(group, problem, functions, store, config)
-        return with_runtime_sizes(kernel, group) if group.symbols else kernel
+        source = _kernel(group, problem, functions, store, config)
+        return with_runtime_sizes(source, group) if group.symbols else source
 
 
 def likeliest(problem: Problem) -> Config:
@@ -171,16 +177,19 @@ def _kernel(
     store: StoreFunction,
     config: Config,
 ) -> KernelSource:
+    place = "int row, int column"
+    structs = [Functor(name, value_struct(name, own, place), own.types, own.arguments)
+               for name, own in functions.items()]  # fmt: skip
+    stored = store_struct("Store", store, f"{place}, float value")
+    structs.append(Functor("Store", stored, store.types, store.arguments))
     parts = [*(function.text for function in functions.values()), store.text]
     parts += [header("row_norm"), _constants(group, problem, config)]
-    parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
-    name, (rows, columns) = f"{group.name}_0", problem.sizes
-    parts += [store_struct("Store", store, "int row, int column, float value")]
-    text = "\n".join([*parts, _function(name, functions, store, config)])
-    arguments = [i for function in (*functions.values(), store) for i in function.arguments]
+    parts += [own.text for own in structs]
     grid, block = ceil_div(problem.rows, config.rows), config.threads * config.rows
-    launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
-    return KernelSource(text, (launch,), flops=8 * rows * columns)
+    launch = Launch(f"{group.name}_0", (), (grid, 1, 1), (block, 1, 1))
+    parameters, made = functor_parameters(structs)
+    text, launch = kernel(launch, parameters, f"normalize<Problem>({', '.join(made)})")
+    return KernelSource("\n".join([*parts, text]), (launch,), flops=8 * prod(problem.sizes))
 
 
 def _constants(group: Group, problem: Problem, config: Config) -> str:
@@ -202,16 +211,3 @@ def _constants(group: Group, problem: Problem, config: Config) -> str:
         "",
     ]
     return "\n".join(constants)
-
-
-def _function(
-    name: str, functions: Mapping[str, StoreFunction], store: StoreFunction, config: Config
-) -> str:
-    given: list[str] = []
-    objects: list[str] = []
-    for struct, function in (*functions.items(), ("Store", store)):
-        names = [f"buffer{len(given) + i}" for i in range(len(function.types))]
-        given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
-        objects.append(f"{struct}{{{', '.join(names)}}}")
-    call = f"normalize<Problem>({', '.join(objects)})"
-    return entry(name, config.threads * config.rows, given, call)

@@ -1,6 +1,6 @@
 """ScatterND and ScatterElements, in which each element of the result has one thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -8,8 +8,9 @@ from math import prod
 from tvm.ir import PointerType, PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import c_type, device_text
+from compiler.kernels.gpu.epilogue import Parameter, c_type, device_text
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import constants, kernel, restricted, struct
 from compiler.kernels.gpu.untyped import PrimFunc, tirx
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import cast, wide
@@ -150,7 +151,7 @@ def _combine(group: Group, problem: Problem) -> PrimFunc:
 def _constants(group: Group, problem: Problem, slots: int) -> str:
     """The problem as constants and functions."""
     kind, index = (c_type(group.values[problem.operator.operand(i)].dtype) for i in range(2))
-    constants: Mapping[str, int] = {
+    values = {
         "THREADS": problem.threads,
         "ITEMS": problem.items,
         "WIDTH": problem.width,
@@ -162,7 +163,7 @@ def _constants(group: Group, problem: Problem, slots: int) -> str:
         "COLUMNS": problem.sharers if problem.slices else problem.columns,
         "STEP": prod(problem.places[problem.axis + 1 :]),
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    lines = constants(values)
     position = "int64_t i"
     lines += [
         f"  static __device__ __forceinline__ int slot(const {index}* indices, {position}) {{",
@@ -176,7 +177,7 @@ def _constants(group: Group, problem: Problem, slots: int) -> str:
         f"    {group.name}_combine(out, ({kind}*)updates, to, from);",
         "  }",
     ]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    return struct("Problem", lines)
 
 
 def _slot(group: Group, problem: Problem) -> str:
@@ -202,30 +203,34 @@ def _base(problem: Problem) -> str:
     return " + ".join(terms)
 
 
-def _function(group: Group, problem: Problem, kind: str, index: str) -> str:
-    """The entry point, whose parameters are the operands that are not constants."""
-    body = "slices<Problem>(data, " if problem.slices else "elements<Problem>("
-    types, name = (kind, index, kind), f"{group.name}_0"
-    names = ("data", "indices", "updates")
+def _scattered(launch: Launch, group: Group, problem: Problem) -> tuple[str, Launch]:
+    """The kernel that combines, whose parameters are the operands that are not constants."""
     numbers = [problem.operator.operand(i) for i in range(3)]
-    operands = [*zip(types, names, numbers, strict=True)]
-    given = [f"const {t}* __restrict__ {n}" for t, n, i in operands if i < group.inputs]
-    given.append(f"{kind}* __restrict__ out")
-    absent = [f"  const {t}* {n} = nullptr;\n" for t, n, i in operands if i >= group.inputs]
-    return (
-        f'extern "C" __global__ void __launch_bounds__({problem.threads})'
-        f" {name}({', '.join(given)}) {{\n{''.join(absent)}"
-        f"  scatter_{body}indices, updates, out);\n}}\n"
-    )
+    kind, index = (c_type(group.values[i].dtype) for i in numbers[:2])
+    operands = zip((kind, index, kind), ("data", "indices", "updates"), numbers, strict=True)
+    parameters: list[Parameter] = []
+    absent: list[str] = []
+    for own, name, number in operands:
+        if number < group.inputs:
+            parameters.append(restricted(f"const {own}*", name, number))
+        else:
+            absent.append(f"const {own}* {name} = nullptr;\n  ")
+    parameters.append(restricted(f"{kind}*", "out", group.inputs))
+    body = "slices<Problem>(data, " if problem.slices else "elements<Problem>("
+    call = f"{''.join(absent)}scatter_{body}indices, updates, out)"
+    return kernel(launch, parameters, call)
 
 
-def _copy(name: str, kind: str, elements: int) -> str:
-    return (
-        f'extern "C" __global__ void __launch_bounds__({COPY_THREADS})'
-        f" {name}_copy(const {kind}* __restrict__ data, {kind}* __restrict__ out) {{\n"
-        f"  copy_slice(data, out, (int64_t)blockIdx.x * {COPY_THREADS * COPY_ITEMS}, {elements},"
-        f" {COPY_THREADS * COPY_ITEMS}, {COPY_THREADS});\n}}\n"
-    )
+def _copied(group: Group, problem: Problem) -> tuple[str, Launch]:
+    """The kernel that copies the tensor."""
+    kind, elements = c_type(group.writes[0].dtype), prod(problem.shape)
+    data = restricted(f"const {kind}*", "data", problem.operator.operand(0))
+    each = COPY_THREADS * COPY_ITEMS
+    first = f"(int64_t)blockIdx.x * {each}"
+    call = f"copy_slice(data, out, {first}, {elements}, {each}, {COPY_THREADS})"
+    grid = (ceil_div(elements, each), 1, 1)
+    launch = Launch(f"{group.name}_copy", (), grid, (COPY_THREADS, 1, 1))
+    return kernel(launch, [data, restricted(f"{kind}*", "out", group.inputs)], call)
 
 
 LAUNCH_US, CHUNK_US, ROUND_US, LOOK_US, UPDATE_US, BYTES = 8.0, 1.2, 0.5, 0.7, 0.25, 2e6
@@ -262,21 +267,15 @@ class Scatter(OneWay[Problem, GpuTarget]):
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of a scatter; where slots are not slices, a launch copies the tensor first."""
-        name, operator = group.name, problem.operator
-        data, indices, updates = (operator.operand(i) for i in range(3))
-        types = [c_type(group.values[i].dtype) for i in (data, indices)]
         slots = problem.slots_of_range(target)
-        parts = [device_text(f"{name}_combine", _combine(group, problem), target)]
-        parts += [header("indices"), header("scatter")]
-        parts += [_constants(group, problem, slots), _function(group, problem, *types)]
-        args = (*(i for i in (data, indices, updates) if i < group.inputs), group.inputs)
         ranges = ceil_div(problem.slots, slots)
         blocks = ceil_div(problem.columns, problem.threads)
         grid = (ranges, 1, 1) if problem.slices else (blocks, ranges, 1)
-        launch = Launch(f"{name}_0", args, grid, (problem.threads, 1, 1))
+        bare = Launch(f"{group.name}_0", (), grid, (problem.threads, 1, 1))
+        text, launch = _scattered(bare, group, problem)
+        parts = [device_text(f"{group.name}_combine", _combine(group, problem), target)]
+        parts += [header("indices"), header("scatter"), _constants(group, problem, slots), text]
         if problem.slices:
             return KernelSource("\n".join(parts), (launch,))
-        elements = prod(problem.shape)
-        copied = (ceil_div(elements, COPY_THREADS * COPY_ITEMS), 1, 1)
-        copy = Launch(f"{name}_copy", (data, group.inputs), copied, (COPY_THREADS, 1, 1))
-        return KernelSource("\n".join([*parts, _copy(name, types[0], elements)]), (copy, launch))
+        copying, copy = _copied(group, problem)
+        return KernelSource("\n".join([*parts, copying]), (copy, launch))

@@ -13,8 +13,9 @@ from compiler.kernels.gpu.structs import (
     DEVICE,
     Functor,
     constants,
-    entry,
-    store_struct,
+    kernel,
+    numbered_parameters,
+    store_part,
     struct,
     value_part,
 )
@@ -150,8 +151,7 @@ def _store(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     else:
         statement = context.store(value, [place[0], *unflatten_index(place[1], context.shape[1:])])
     function = device_function(f"{group.name}_store", context, statement, [*place, value], target)
-    own = store_struct("Store", function, "int row, int column, float value")
-    return Functor("Store", f"{function.text}\n{own}", function.types, function.arguments)
+    return store_part("Store", function, "int row, int column, float value")
 
 
 LAUNCH_US, ROUND_US, BYTES = 2.0, 0.6, 3.6e6
@@ -183,7 +183,6 @@ class ReduceSegments(OneWay[Problem, GpuTarget]):
         rows, parts = problem.rows, problem.parts(target)
         load = _vectors(group, problem, rows) if rows else _elements(group, problem, target)
         initial, store = _initial(group, problem, target), _store(group, problem, target)
-        name = f"{group.name}_0"
         starts, order = (problem.anchor.operand(i) for i in (2, 3))
         types = dict.fromkeys((starts, order), "int")
         for part in (load, initial, store):
@@ -192,9 +191,11 @@ class ReduceSegments(OneWay[Problem, GpuTarget]):
         threads = max(THREADS, sharers)
         segments = ceil_div(problem.slots * problem.spans, threads // sharers)
         others = problem.slots * (problem.length - problem.columns)
-        given = [f"{kind}* buffer{number}" for number, kind in types.items()]
         made = ", ".join(part.made_by_number for part in (load, initial, store))
         call = f"reduce_segments<Problem>(buffer{starts}, buffer{order}, {made})"
+        blocks = segments + ceil_div(others, threads * COPIED)
+        launch = Launch(f"{group.name}_0", (), (blocks, 1, 1), (threads, 1, 1))
+        text, launch = kernel(launch, numbered_parameters(types), call)
         lines = [
             header("indices"),
             header("segment_reduce"),
@@ -202,9 +203,7 @@ class ReduceSegments(OneWay[Problem, GpuTarget]):
             initial.text,
             store.text,
             _constants(problem, parts, threads, segments),
-            entry(name, threads, given, call),
+            text,
         ]
-        blocks = segments + ceil_div(others, threads * COPIED)
-        launch = Launch(name, tuple(types), (blocks, 1, 1), (threads, 1, 1))
         flops = problem.updates * problem.columns
         return KernelSource("\n".join(lines), (launch,), flops=flops)

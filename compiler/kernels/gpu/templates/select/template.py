@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.structs import kernel, restricted
 from compiler.kernels.gpu.templates.top_k.template import (
     Problem,
     problem_text,
@@ -102,19 +103,11 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
     ) -> KernelSource:
         """The kernel of a group: one launch."""
         own = {"THREADS": config.threads, "SHARERS": config.sharers, "ITEMS": config.items(problem)}
-        name, data = f"{group.name}_0", problem.operator.operand(0)
-        parameters = [("const Problem::Bits*", "data", data), *result_parameters(group, problem)]
-        text = ", ".join(f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
-        lines = [
-            header("top_k"),
-            header("select"),
-            problem_text(problem, own),
-            f'extern "C" __global__ void __launch_bounds__({config.threads}) {name}({text}) {{',
-            f"  select_rows<Problem>(Elements<Problem>{{data}}, {results_text(group, problem)});",
-            "}",
-            "",
-        ]
-        numbers = tuple(number for *_, number in parameters)
+        data = restricted("const Problem::Bits*", "data", problem.operator.operand(0))
+        parameters = [data, *result_parameters(group, problem)]
         grid = (config.blocks(problem), 1, 1)
-        launch = Launch(name, numbers, grid, (config.threads, 1, 1))
-        return KernelSource("\n".join(lines), (launch,))
+        launch = Launch(f"{group.name}_0", (), grid, (config.threads, 1, 1))
+        call = f"select_rows<Problem>(Elements<Problem>{{data}}, {results_text(group, problem)})"
+        text, launch = kernel(launch, parameters, call)
+        parts = [header("top_k"), header("select"), problem_text(problem, own), text]
+        return KernelSource("\n".join(parts), (launch,))

@@ -1,6 +1,7 @@
 """The CUDA text around skinny_gemm.cuh."""
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.epilogue import Parameter
 from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
@@ -35,15 +36,20 @@ class SkinnyEmitter(Emitter):
 
         The last ones may be no operands of the problem.
         """
-        name = f"{self.group.name}_0"
-        grid = (ceil_div(problem.tiles, config.tiles), 1, config.splits)
-        given = list(buffers)[: len(problem.reads) - 1]
-        parameters = [f"const {self._element}* __restrict__ a"]
-        parameters += [f"const {buffers[own]}* __restrict__ {own}" for own in given]
+        grid, block = (ceil_div(problem.tiles, config.tiles), 1, config.splits), config.threads
+        shared = shared_bytes(problem, config)
+        launch = Launch(f"{self.group.name}_0", (), grid, (block, 1, 1), shared)
+        left, *others = problem.reads
+        given = dict(zip(buffers, others, strict=False))
+        parameters = [Parameter(f"const {self._element}* __restrict__", "a", left)]
+        parameters += [
+            Parameter(f"const {buffers[own]}* __restrict__", own, read)
+            for own, read in given.items()
+        ]
         operands = ", ".join(own if own in given else "nullptr" for own in buffers)
         passed = f"a, Skinny<Problem>{{{operands}}}, {self._store_object()}"
         call = f"skinny_gemm<Problem, {weights}<Problem>>({passed})"
-        kernel = self._kernel(name, config.threads, parameters, call, config.splits)
+        kernel, launch = self._kernel(launch, parameters, call, cluster=config.splits)
         # The specialisation with the constants and the buffers of the weights.
         head = "  static __device__ __forceinline__ void"
         release = "launch_dependents();" if config.release else ""
@@ -55,9 +61,6 @@ class SkinnyEmitter(Emitter):
             f"{head} release() {{ {release} }}",
         ]
         text = self._text(headers, ANY_TILE, struct("Skinny", lines, specialised=True) + kernel)
-        arguments = (*problem.reads, *self.store.arguments)
-        shared = shared_bytes(problem, config)
-        launch = Launch(name, arguments, grid, (config.threads, 1, 1), shared)
         return self._result(text, (launch,), (), exact)
 
     @property

@@ -8,9 +8,16 @@ from tvm.ir import PrimType, Var
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function
+from compiler.kernels.gpu.epilogue import Parameter, StoreFunction, c_type, value_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import DEVICE, constants, entry, struct, value_struct
+from compiler.kernels.gpu.structs import (
+    DEVICE,
+    constants,
+    function_parameters,
+    kernel,
+    struct,
+    value_struct,
+)
 from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     Config,
     Problem,
@@ -116,26 +123,23 @@ def _constants(problem: Problem, config: Config, stages: int) -> str:
     return struct("Problem", ["  using Image = ::Image;", *constants(values), wait])
 
 
-def _function(
-    symbol: str,
-    group: Group,
-    problem: Problem,
-    functions: Mapping[str, StoreFunction],
-    config: Config,
-) -> str:
-    first, second = (c_type(weight.dtype) for weight in problem.weights)
-    given = [
-        f"const {c_type(problem.image.dtype)}* image",
-        f"{c_type(group.writes[0].dtype)}* result",
+def _launched(
+    launch: Launch, group: Group, problem: Problem, functions: Mapping[str, StoreFunction]
+) -> tuple[str, Launch]:
+    image, (first, second) = problem.image, problem.weights
+    parameters = [
+        Parameter(f"const {c_type(image.dtype)}*", "image", image.read),
+        Parameter(f"{c_type(group.writes[0].dtype)}*", "result", group.inputs),
+        first.parameter("first"),
+        second.parameter("second"),
     ]
-    given += [f"const {first}* __restrict__ first", f"const {second}* __restrict__ second"]
-    objects: list[str] = []
+    passed = ["Image{image, result}", "first", "second"]
     for name, function in functions.items():
-        names = [f"{name.lower()}{i}" for i in range(len(function.types))]
-        given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
-        objects.append(f"{name}{{{', '.join(names)}}}")
-    passed = ", ".join(["Image{image, result}", "first", "second", *objects])
-    return entry(symbol, config.threads, given, f"squeeze_excite<Problem>({passed})", config.blocks)
+        own = function_parameters(function, name.lower())
+        parameters += own
+        passed.append(f"{name}{{{', '.join(one.name for one in own)}}}")
+    call = f"squeeze_excite<Problem>({', '.join(passed)})"
+    return kernel(launch, parameters, call, cluster=launch.grid[2])
 
 
 START_US, EXCHANGE_US = 3.9, 1.25
@@ -197,7 +201,6 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
             name: _after(f"{group.name}_{name.lower()}", group, conv, value, target)
             for name, (conv, value) in inside.items()
         }
-        symbol = f"{group.name}_0"
         text = [header("instructions"), *(function.text for function in functions.values())]
         stages = stages_of(problem, config, target)
         text += [_image(group, problem), header("squeeze_excite")]
@@ -205,12 +208,10 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
         text += [
             value_struct(name, f, "int outer, int row, float sum") for name, f in functions.items()
         ]
-        text += [_function(symbol, group, problem, functions, config)]
-        arguments = (problem.image.read, group.inputs, *(weight.read for weight in problem.weights))
-        arguments += tuple(i for function in functions.values() for i in function.arguments)
         floats = own_channels(problem, config) + problem.hidden + staged(problem, config, stages)
-        shared = ELEMENT_BYTES["float32"] * floats
-        grid = (problem.shape[0], 1, config.blocks)
-        launch = Launch(symbol, arguments, grid, (config.threads, 1, 1), shared)
+        grid, block = (problem.shape[0], 1, config.blocks), (config.threads, 1, 1)
+        bare = Launch(f"{group.name}_0", (), grid, block, ELEMENT_BYTES["float32"] * floats)
+        own, launch = _launched(bare, group, problem, functions)
+        text.append(own)
         flops = 2 * prod(problem.shape) + 4 * problem.shape[0] * problem.shape[1] * problem.hidden
         return KernelSource("\n".join(text), (launch,), flops=flops)

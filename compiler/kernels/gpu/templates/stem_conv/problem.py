@@ -7,9 +7,9 @@ from itertools import product
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.operands import Operand, find_operand
+from compiler.kernels.gpu.convolutions import Convolution, read_convolution
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.windows import Window, operator_window
+from compiler.kernels.ops.windows import Window
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -38,7 +38,7 @@ class Depth:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Convolution):
     """One convolution: `source` and `result` are shapes (N, C, rows, columns), or with a depth.
 
     The planes that the taps along the depth read for a plane of results count as channels.
@@ -46,11 +46,6 @@ class Problem:
     (NCHWc); `precision` is that of the MMAs.
     """
 
-    image: Operand
-    weight: Operand
-    source: tuple[int, ...]
-    result: tuple[int, ...]
-    window: Window
     block: int
     blocked: bool
     element_bytes: int
@@ -178,13 +173,13 @@ class Problem:
 
 def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
     """The problem of a convolution if tensor cores can compute it and its weights are constant."""
-    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
-    output = group.values[anchor.outputs[0]]
-    if image is None or weight is None or not weight.constant or output.dtype != "float32":
+    conv, output = read_convolution(group, anchor), group.values[anchor.outputs[0]]
+    if conv is None or output.dtype != "float32":
         return None
+    image, weight, shape = conv.image, conv.weight, conv.source
     short = {"float16": "fp16", "bfloat16": "bf16"}
     precision = short.get(image.dtype, target.precision)
-    shape, plain = image.view.shape, not image.block and image.view.flags.c_contiguous
+    plain = not image.block and image.view.flags.c_contiguous
     few = len(shape) in (4, 5) and shape[1] <= CHANNELS and anchor.attributes["group"] == 1
     straight = weight.view.flags.c_contiguous and not weight.block
     if not (few and plain and straight) or precision == "fp32" or not prod(output.shape):
@@ -193,11 +188,7 @@ def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
     able = (written.block, 4, 2, 1)
     block = next(size for size in able if size and output.shape[1] % size == 0)
     problem = Problem(
-        image=image,
-        weight=weight,
-        source=shape,
-        result=output.shape,
-        window=operator_window(anchor, shape, output.shape, weight.view.shape[2:]),
+        **vars(conv),
         block=block,
         blocked=block == written.block,
         element_bytes=ELEMENT_BYTES[written.dtype],

@@ -7,9 +7,9 @@ from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.database import Entry
-from compiler.kernels.gpu.blocks import block_store, image_kernel
+from compiler.kernels.gpu.blocks import block_store
+from compiler.kernels.gpu.convolutions import convolution_source
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
-from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.gpu.templates.gemm.candidates import SLOWEST
 from compiler.kernels.gpu.templates.gemm.estimate import CACHE_BYTES
@@ -27,7 +27,7 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
 )
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, read_stem
 from compiler.kernels.group import Group
-from compiler.kernels.template import KernelSource, Key, Shortlists, Template, packings_of
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -114,10 +114,8 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
         """The types, the sizes and the window."""
         return {
             "precision": problem.precision,
-            "image_dtype": problem.image.dtype,
-            "weight_dtype": problem.weight.dtype,
-            "source": problem.source,
-            "result": problem.result,
+            **problem.types,
+            **problem.sizes,
             "block": problem.block,
             "blocked": problem.blocked,
             "element_bytes": problem.element_bytes,
@@ -133,22 +131,21 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        anchor = next(op for op in group.operators if op.type == "Conv")
-        store = store_function(group, anchor, target, problem.block if problem.blocked else 0)
-        name, block = f"{group.name}_0", (threads_of(problem, config), 1, 1)
-        bounds = f"{block[0]}, {resident_blocks(problem, config, target)}"
-        operands = (problem.image, problem.weight)
-        kernel = image_kernel(name, "convolve_stem", operands, store, bounds)
-        constants, stores = _constants(problem, config), block_store(store, group, problem.block)
-        packings = packings_of(group, {problem.weight.read: problem.packing})
+        own = problem.block if problem.blocked else 0
+        store = store_function(group, problem.anchor, target, own)
         slices = problem.channels // slice_of(problem, config)
-        arguments = (problem.image.read, problem.weight.read, *store.arguments)
-        grid, shared = (blocks_of(problem, config), slices, 1), shared_bytes(problem, config)
-        launch = Launch(name, arguments, grid, block, shared)
-        flops = 2 * prod(problem.result) * prod(problem.extents)
-        headers = (header("instructions"), header("stem_conv"))
-        text = "\n".join([*headers, store.text, constants, stores, kernel])
-        return KernelSource(text, (launch,), (), packings, flops)
+        grid, block = (blocks_of(problem, config), slices, 1), (threads_of(problem, config), 1, 1)
+        launch = Launch(f"{group.name}_0", (), grid, block, shared_bytes(problem, config))
+        return convolution_source(
+            group,
+            problem,
+            store,
+            launch,
+            function="convolve_stem",
+            headers=("instructions", "stem_conv"),
+            structs=(_constants(problem, config), block_store(store, group, problem.block)),
+            bounds=f"{block[0]}, {resident_blocks(problem, config, target)}",
+        )
 
 
 def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:

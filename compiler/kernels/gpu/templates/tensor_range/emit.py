@@ -13,7 +13,15 @@ from compiler.graph.fusion.ranges import (
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import by_element, device_function, value_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import DEVICE, Functor, constants, entry, struct, value_part
+from compiler.kernels.gpu.structs import (
+    DEVICE,
+    Functor,
+    constants,
+    kernel,
+    numbered_parameters,
+    struct,
+    value_part,
+)
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
@@ -198,18 +206,19 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
     types = {n: t for part in parts for n, t in zip(part.arguments, part.types, strict=True)}
     if scratch:
         types[group.inputs + len(group.writes)] = "float"
-    names = [f"{group.name}_{i}" for i in range(len(phases))]
     text = [header("tensor_range"), _constants(problem, config), *(part.text for part in parts)]
-    for name, phase in zip(names, phases, strict=True):
-        made = ", ".join(part.made_by_number for part in parts)
-        workspace = f"buffer{max(types)}" if scratch else "nullptr"
-        given = [f"{kind}* buffer{number}" for number, kind in types.items()]
-        call = "follow_parts<Problem>" if problem.parts else f"follow_range<Problem, {phase}>"
-        passed = made if problem.parts else f"{made}, {workspace}"
-        text += [entry(name, config.threads, given, f"{call}({passed})")]
+    made = ", ".join(part.made_by_number for part in parts)
+    workspace = f"buffer{max(types)}" if scratch else "nullptr"
     grid, block = (config.blocks, 1, 1), (config.threads, 1, 1)
-    launches = tuple(Launch(name, tuple(types), grid, block) for name in names)
-    return KernelSource("\n".join(text), launches, scratch, flops=group.operations)
+    launches: list[Launch] = []
+    for i, phase in enumerate(phases):
+        call = f"follow_range<Problem, {phase}>({made}, {workspace})"
+        call = f"follow_parts<Problem>({made})" if problem.parts else call
+        bare = Launch(f"{group.name}_{i}", (), grid, block)
+        own, launch = kernel(bare, numbered_parameters(types), call)
+        text.append(own)
+        launches.append(launch)
+    return KernelSource("\n".join(text), tuple(launches), scratch, flops=group.operations)
 
 
 def _load(name: str, group: Group, value: int, target: GpuTarget) -> Functor:

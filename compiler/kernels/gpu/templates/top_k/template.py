@@ -7,8 +7,9 @@ import ml_dtypes
 import numpy
 
 from compiler.kernels.arithmetic import ceil_div, round_up
+from compiler.kernels.gpu.epilogue import Parameter
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.structs import constants, entry, struct
+from compiler.kernels.gpu.structs import constants, kernel, restricted, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.template import KernelSource, Template
@@ -180,6 +181,7 @@ def _lists(launch: Sorting | Merging) -> str:
 
 
 _RESULTS = (("Problem::Bits*", "values"), ("int64_t*", "positions"))
+"""The C types and names of an operator's results."""
 
 
 def _written(group: Group, problem: Problem) -> list[int]:
@@ -187,10 +189,11 @@ def _written(group: Group, problem: Problem) -> list[int]:
     return [problem.operator.outputs.index(number) for number in group.outputs]
 
 
-def result_parameters(group: Group, problem: Problem) -> list[tuple[str, str, int]]:
-    """The types, names and buffer numbers of the results that a group writes."""
+def result_parameters(group: Group, problem: Problem) -> list[Parameter]:
+    """The results that a group writes."""
     written = enumerate(_written(group, problem), group.inputs)
-    return [(*_RESULTS[which], number) for number, which in written]
+    results = ((*_RESULTS[which], number) for number, which in written)
+    return [restricted(kind, name, number) for kind, name, number in results]
 
 
 def results_text(group: Group, problem: Problem) -> str:
@@ -278,28 +281,25 @@ class SortRows(Template[Problem, Config, GpuTarget]):
         """The kernel of a group: launches write lists to two workspaces in turns."""
         launches = problem.launches(config)
         workspaces = problem.workspaces(config)
-        data = problem.operator.operand(0)
+        data = restricted("const Problem::Bits*", "data", problem.operator.operand(0))
+        scratch = group.inputs + len(group.outputs)
         own = {"THREADS": config.threads, "ITEMS": ITEMS}
         parts = [header("top_k"), "\n", problem_text(problem, own)]
         made: list[Launch] = []
         for i, launch in enumerate(launches):
             first, last = i == 0, i == len(launches) - 1
-            parameters: list[tuple[str, str, int]] = []
-            if first or last:
-                parameters.append(("const Problem::Bits*", "data", data))
+            parameters = [data] if first or last else []
             if not first:
-                scratch = group.inputs + len(group.outputs) + (i - 1) % 2
-                parameters.append(("const EntryOf<Problem>*", "entries", scratch))
+                kind = "const EntryOf<Problem>*"
+                parameters.append(restricted(kind, "entries", scratch + (i - 1) % 2))
             if last:
                 parameters += result_parameters(group, problem)
                 to = results_text(group, problem)
             else:
-                scratch = group.inputs + len(group.outputs) + i % 2
-                parameters.append(("EntryOf<Problem>*", "lists", scratch))
+                parameters.append(restricted("EntryOf<Problem>*", "lists", scratch + i % 2))
                 to = _lists(launch)
-            name = f"{group.name}_{i}"
-            given = (f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
-            parts.append(entry(name, config.threads, given, _call(launch, first, to)))
-            numbers = tuple(number for *_, number in parameters)
-            made.append(Launch(name, numbers, (launch.blocks, 1, 1), (config.threads, 1, 1)))
+            bare = Launch(f"{group.name}_{i}", (), (launch.blocks, 1, 1), (config.threads, 1, 1))
+            text, complete = kernel(bare, parameters, _call(launch, first, to))
+            parts.append(text)
+            made.append(complete)
         return KernelSource("".join(parts), tuple(made), workspaces)
