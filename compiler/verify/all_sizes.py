@@ -71,11 +71,11 @@ class SizesCertificate:
     @cached_property
     def digest(self) -> str:
         """A SHA-256 of the schedule, of its slots and symbols, and of the kernels' seals."""
-        own = self.schedule
-        digest = hashlib.sha256(to_json(own.schedule).encode())
-        digest.update(repr((own.slots, sorted(own.extents.items()))).encode())
-        digest.update(repr([*own.symbols.values()]).encode())
-        for kernel in own.kernels.values():
+        symbolic = self.schedule
+        digest = hashlib.sha256(to_json(symbolic.schedule).encode())
+        digest.update(repr((symbolic.slots, sorted(symbolic.extents.items()))).encode())
+        digest.update(repr([*symbolic.symbols.values()]).encode())
+        for kernel in symbolic.kernels.values():
             digest.update(kernel_seal(kernel))
         return digest.hexdigest()
 
@@ -107,32 +107,32 @@ class SizesCertificate:
         )
 
 
-def certified_for_all_sizes(own: SymbolicSchedule) -> SizesCertificate:
+def certified_for_all_sizes(symbolic: SymbolicSchedule) -> SizesCertificate:
     """The certificate of a schedule.
 
     Raises ScheduleError and KernelError as `certified` does, and Undecided where the order of bytes
     is another for other sizes.
     """
-    check_seals(own.kernels)
-    for task in own.schedule.tasks:
-        _check_sizes_read(own, task)
+    check_seals(symbolic.kernels)
+    for task in symbolic.schedule.tasks:
+        _check_sizes_read(symbolic, task)
     with assuming_nothing():
-        schedule, kernels = own.bound
+        schedule, kernels = symbolic.bound
         check_operands(schedule, kernels)
-        ranked = _schedule_of_ranks(own)
+        ranked = _schedule_of_ranks(symbolic)
         check_schedule(ranked.schedule)
-        _check_shared_slots(own, ranked)
-        certificate = SizesCertificate(own, numbered(own, _limits(own)))
+        _check_shared_slots(symbolic, ranked)
+        certificate = SizesCertificate(symbolic, numbered(symbolic, _limits(symbolic)))
     object.__setattr__(certificate, "issued", True)  # a frozen field that no constructor sets
     return certificate
 
 
-def _check_sizes_read(own: SymbolicSchedule, task: Task) -> None:
+def _check_sizes_read(symbolic: SymbolicSchedule, task: Task) -> None:
     """Raise ScheduleError unless a kernel gets the sizes of as many symbols as it has."""
-    kernel = own.kernels.get(task.kernel)
+    kernel = symbolic.kernels.get(task.kernel)
     if kernel is None:
         raise ScheduleError(f"a task launches '{task.kernel}', which does not exist")
-    names = own.sizes_of(task)
+    names = symbolic.sizes_of(task)
     if len(names) != len(kernel.symbols):
         raise ScheduleError(
             f"the kernel '{kernel.name}' reads the sizes of {len(kernel.symbols)} symbols, a task"
@@ -140,7 +140,7 @@ def _check_sizes_read(own: SymbolicSchedule, task: Task) -> None:
         )
 
 
-def _limits(own: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
+def _limits(symbolic: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
     """The least and the largest number that is valid for an extent."""
     limits: dict[Extent, tuple[int, int]] = {}
 
@@ -148,21 +148,21 @@ def _limits(own: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
         present = limits.get(extent, (low, high))
         limits[extent] = max(low, present[0]), min(high, present[1])
 
-    for symbol in own.symbols.values():
+    for symbol in symbolic.symbols.values():
         limit(extent_of(symbol), symbol.low, LARGEST_MEMORY if symbol.high is None else symbol.high)
-    schedule, kernels = own.bound
-    for task, bound in zip(own.schedule.tasks, schedule.tasks, strict=True):
-        names = own.sizes_of(task)
-        for name, symbol in zip(names, own.kernels[task.kernel].symbols, strict=True):
+    schedule, kernels = symbolic.bound
+    for task, bound in zip(symbolic.schedule.tasks, schedule.tasks, strict=True):
+        names = symbolic.sizes_of(task)
+        for name, symbol in zip(names, symbolic.kernels[task.kernel].symbols, strict=True):
             high = LARGEST_MEMORY if symbol.high is None else symbol.high
-            limit(extent_of(own.symbols[name]), symbol.low, high)
+            limit(extent_of(symbolic.symbols[name]), symbol.low, high)
         for count in kernels[bound.kernel].element_counts if names else ():
             limit(count, 0, LARGEST_COUNT)
         for launch in kernels[bound.kernel].launches if names else ():
             limit(launch.grid[0], 1, LARGEST_GRID)
             for side in launch.grid[1:]:
                 limit(side, 1, LARGEST_SIDE)
-    for allocation in own.schedule.allocations:
+    for allocation in symbolic.schedule.allocations:
         if allocation.kind != "arena":
             limit(allocation.nbytes, 0, LARGEST_MEMORY)
     limit(extent_of(ARENA), 0, LARGEST_MEMORY)
@@ -178,7 +178,7 @@ class _Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Span:
     """Bytes [begin, end) of an allocation, or of a slot, numbered after the allocations."""
 
     memory: int
@@ -186,50 +186,52 @@ class _Place:
     end: Extent
 
 
-def _schedule_of_ranks(own: SymbolicSchedule) -> _Ranked:
-    count = len(own.schedule.allocations)
+def _schedule_of_ranks(symbolic: SymbolicSchedule) -> _Ranked:
+    count = len(symbolic.schedule.allocations)
     views = {
         id(view): view
-        for task in own.schedule.tasks
+        for task in symbolic.schedule.tasks
         for view in (*task.reads, *task.writes)
         if 0 <= view.allocation < count  # the check of ranks names others
     }
-    slots = {slot.offset: count + number for number, slot in enumerate(own.slots)}
-    places = {number: _place(own.schedule, view, slots) for number, view in views.items()}
-    sizes = [0 if a.kind == "arena" else a.nbytes for a in own.schedule.allocations]
-    sizes += [slot.nbytes for slot in own.slots]
+    slots = {slot.offset: count + number for number, slot in enumerate(symbolic.slots)}
+    spans = {number: _span(symbolic.schedule, view, slots) for number, view in views.items()}
+    sizes = [0 if a.kind == "arena" else a.nbytes for a in symbolic.schedule.allocations]
+    sizes += [slot.nbytes for slot in symbolic.slots]
     ends: list[list[Extent]] = [[0, size] for size in sizes]
-    for place in places.values():
-        ends[place.memory] += (place.begin, place.end)
+    for span in spans.values():
+        ends[span.memory] += (span.begin, span.end)
     ranks = [*map(_ranks, ends)]
     tops = [*accumulate((ranks[n][plain(sizes[n])] for n in range(count, len(sizes))), initial=0)]
 
     def ranked(view: View) -> View:
-        place = places.get(id(view))
-        if place is None:
+        span = spans.get(id(view))
+        if span is None:
             return view
-        begin, end = (ranks[place.memory][plain(end)] for end in (place.begin, place.end))
-        start = tops[place.memory - count] if place.memory >= count else 0
+        begin, end = (ranks[span.memory][plain(end)] for end in (span.begin, span.end))
+        start = tops[span.memory - count] if span.memory >= count else 0
         size = (end - begin) // ELEMENT_BYTES[view.dtype]
         return View(view.allocation, start + begin, view.dtype, (size,))
 
     allocations = [
         replace(a, shape=(tops[-1] if a.kind == "arena" else _elements(a, ranks[n], sizes[n]),))
-        for n, a in enumerate(own.schedule.allocations)
+        for n, a in enumerate(symbolic.schedule.allocations)
     ]
     tasks = [
         replace(task, reads=tuple(map(ranked, task.reads)), writes=tuple(map(ranked, task.writes)))
-        for task in own.schedule.tasks
+        for task in symbolic.schedule.tasks
     ]
-    return _Ranked(replace(own.schedule, allocations=tuple(allocations), tasks=tuple(tasks)), tops)
+    return _Ranked(
+        replace(symbolic.schedule, allocations=tuple(allocations), tasks=tuple(tasks)), tops
+    )
 
 
 def _elements(allocation: Allocation, ranks: Ranks, size: Extent) -> int:
     return ranks[plain(size)] // ELEMENT_BYTES[allocation.dtype]
 
 
-def _place(schedule: Schedule, view: View, slots: Mapping[Symbol, int]) -> _Place:
-    """The place of a view; raises ScheduleError for one of the arena that is in no slot."""
+def _span(schedule: Schedule, view: View, slots: Mapping[Symbol, int]) -> _Span:
+    """The bytes of a view; raises ScheduleError for one of the arena that is in no slot."""
     offset = view.offset
     memory = view.allocation
     arena = schedule.allocations[memory].kind == "arena"
@@ -242,7 +244,7 @@ def _place(schedule: Schedule, view: View, slots: Mapping[Symbol, int]) -> _Plac
         raise ScheduleError(f"a view of '{name}' at {view.offset} is in no slot")
     if not divides(ELEMENT_BYTES[view.dtype], offset):
         raise ScheduleError(f"a {view.dtype} at {view.offset} is not aligned for all sizes")
-    return _Place(memory, offset, offset + view.nbytes)
+    return _Span(memory, offset, offset + view.nbytes)
 
 
 def _ranks(ends: Sequence[Extent]) -> Ranks:
@@ -265,21 +267,21 @@ def _ranks(ends: Sequence[Extent]) -> Ranks:
     return {end: GRAIN * (number - first) for number, end in enumerate(ordered)}
 
 
-def _is_beyond(end: Extent, other: Extent) -> bool:
+def _is_beyond(end: Extent, lower: Extent) -> bool:
     """Whether an end is at least another one for all sizes, as far as that is seen."""
-    return at_least_zero(end - other) is True or same_extents((end,), (arena_aligned(other),))
+    return at_least_zero(end - lower) is True or same_extents((end,), (arena_aligned(lower),))
 
 
-def _check_shared_slots(own: SymbolicSchedule, ranked: _Ranked) -> None:
+def _check_shared_slots(symbolic: SymbolicSchedule, ranked: _Ranked) -> None:
     """Raise ScheduleError for slots that may share bytes while both are in use."""
-    arenas = [i for i, a in enumerate(own.schedule.allocations) if a.kind == "arena"]
-    if not own.slots:
+    arenas = [i for i, a in enumerate(symbolic.schedule.allocations) if a.kind == "arena"]
+    if not symbolic.slots:
         return
     lives = lifetimes(ranked.schedule, arenas[0], HappensBefore(ranked.schedule))
     regions = [bisect_right(ranked.starts, begin) - 1 for begin in lives.begins]
     reached: list[int] = []
     """For each slot the bits of all slots below it, directly or not."""
-    for number, slot in enumerate(own.slots):
+    for number, slot in enumerate(symbolic.slots):
         if any(not 0 <= lower < number for lower in slot.below):
             raise ScheduleError(f"slot {number} of the arena is above a later one")
         if not divides(ARENA_ALIGNMENT, slot.nbytes):
@@ -289,14 +291,14 @@ def _check_shared_slots(own: SymbolicSchedule, ranked: _Ranked) -> None:
             bits |= reached[lower] | 1 << lower
         reached.append(bits)
     for region, slot in enumerate(regions):
-        others = [
-            other
-            for other, below in enumerate(regions[:region])
+        sharing = [
+            earlier
+            for earlier, below in enumerate(regions[:region])
             if below != slot and not (reached[slot] >> below | reached[below] >> slot) & 1
         ]
-        if others and not (apart := lives.apart(region, others)).all():
-            other = regions[others[int(apart.argmin())]]
+        if sharing and not (disjoint := lives.apart(region, sharing)).all():
+            earlier = regions[sharing[int(disjoint.argmin())]]
             raise ScheduleError(
-                f"slots {other} and {slot} of the arena may share bytes for some sizes, and both"
+                f"slots {earlier} and {slot} of the arena may share bytes for some sizes, and both"
                 " are in use at once"
             )

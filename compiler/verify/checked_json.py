@@ -107,6 +107,7 @@ def checked_symbol(value: object, path: str) -> Symbol:
 
 def checked_number(value: object, path: str) -> float:
     """A value that must be a number."""
+    # To Python, unlike to JSON, true and false are integers.
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ArtifactError(f"{path} is not a number")
     return value
@@ -140,8 +141,8 @@ def checked_record(kind: type[T], value: object, path: str, **readers: Reader) -
     """
     entry = as_object(value, path)
     fields = {
-        name: (readers.get(name) or _reader(own))(entry.get(name), f"{path}.{name}")
-        for name, (own, required) in _fields(kind).items()
+        name: (readers.get(name) or _reader(field_type))(entry.get(name), f"{path}.{name}")
+        for name, (field_type, required) in _fields(kind).items()
         if required or name in entry
     }
     return kind(**fields)
@@ -152,8 +153,11 @@ def _fields(kind: type[Any]) -> Mapping[str, tuple[Any, bool]]:
     """The type of each field of a dataclass, and whether it has no default."""
     types = get_type_hints(kind)
     return {
-        own.name: (types[own.name], own.default is MISSING and own.default_factory is MISSING)
-        for own in dataclasses.fields(cast(Any, kind))
+        field.name: (
+            types[field.name],
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in dataclasses.fields(cast(Any, kind))
     }
 
 
@@ -192,7 +196,7 @@ def _optional(value: object, path: str, item: Reader) -> Any:
 
 def checked_by_name(value: object, path: str, item: Reader) -> dict[str, Any]:
     """A value that must be an object; `item` checks each of its entries."""
-    return {name: item(own, f"{path}.{name}") for name, own in as_object(value, path).items()}
+    return {name: item(entry, f"{path}.{name}") for name, entry in as_object(value, path).items()}
 
 
 def checked_tuple(value: object, path: str, item: Reader, size: int | None) -> tuple[Any, ...]:

@@ -15,14 +15,14 @@ WORKSPACE_ALIGNMENT = 8
 """Workspaces hold elements of any type."""
 
 
-def refuse_control(schedule: Schedule, place: str, remedy: str) -> None:
-    """Raise DeviceError for a task with bodies, which `place` cannot run."""
+def refuse_control(schedule: Schedule, runner: str, remedy: str) -> None:
+    """Raise DeviceError for a task with bodies, which `runner` cannot run."""
     for index, task in enumerate(schedule.tasks):
         if task.control is not None:
             nodes = ", ".join(task.nodes) or "no node"
             kind = {"if": "an if", "loop": "a loop"}[task.control.form.kind]
             raise DeviceError(
-                f"task {index} is {kind} ({nodes}), which {place} cannot run: {remedy}"
+                f"task {index} is {kind} ({nodes}), which {runner} cannot run: {remedy}"
             )
 
 

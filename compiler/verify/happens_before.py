@@ -46,6 +46,7 @@ class HappensBefore:
     def clocks_at_start(self) -> NDArray[np.int32]:
         """For each task and stream: the position of the last task finished when it starts."""
         clocks = self.clocks.copy()
+        # When it starts, only the task itself is missing from what has finished when it ends.
         clocks[np.arange(len(clocks)), self.streams] -= 1
         return clocks
 

@@ -49,9 +49,9 @@ class Lifetimes:
     last: Clocks
     start: Clocks
 
-    def apart(self, region: int, others: Sequence[int]) -> NDArray[np.bool_]:
+    def apart(self, region: int, candidates: Sequence[int]) -> NDArray[np.bool_]:
         """Which other regions are never in use at once with one."""
-        several = np.array(others, np.int64)
+        several = np.array(candidates, np.int64)
         dies_earlier = (self.last[several] <= self.start[region]).all(axis=1)
         starts_later = (self.last[region] <= self.start[several]).all(axis=1)
         return dies_earlier | starts_later
@@ -154,6 +154,7 @@ class _FreeList:
         fitting = [run for run in runs if run[0] >= size]
         if fitting:
             _, go, stop = min(fitting)
+        # A run that ends at the top may grow: only the bytes that it is short of are new.
         elif runs and self.ends[runs[-1][2] - 1] == self.top:
             _, go, stop = runs[-1]
         else:

@@ -42,7 +42,7 @@ def to_json(schedule: Schedule) -> str:
     """The text of a schedule, the same for equal schedules."""
     controlled = any(task.control is not None for task in schedule.tasks)
     version = WITHOUT_SYMBOLS if controlled else WITHOUT_CONTROL
-    if has_symbols(extent for own in schedule.allocations for extent in own.shape):
+    if has_symbols(extent for allocation in schedule.allocations for extent in allocation.shape):
         version = VERSION
     head = {"format": FORMAT, "version": version, "name": schedule.name}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
@@ -149,9 +149,9 @@ def _subflow(value: object, path: str) -> int | None:
 
 def _control(value: object, path: str) -> Control:
     entry = read.as_object(value, path)
-    bodies = partial(_schedule, read.natural)
-    own = read.checked_items(entry.get("bodies"), f"{path}.bodies", bodies)
-    return Control(read.checked_record(ControlForm, entry, path), own)
+    body = partial(_schedule, read.natural)
+    bodies = read.checked_items(entry.get("bodies"), f"{path}.bodies", body)
+    return Control(read.checked_record(ControlForm, entry, path), bodies)
 
 
 def _view(extent: ReadsExtent, value: object, path: str) -> View:

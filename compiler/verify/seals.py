@@ -37,7 +37,7 @@ def kernel_seal(kernel: KernelSpec) -> bytes:
 
 def kernel_table(kernel: KernelSpec) -> dict[str, object]:
     """All of a kernel but its code and source, as plain data."""
-    table = {own.name: getattr(kernel, own.name) for own in fields(kernel)}
+    table = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
     del table["code"], table["source"]
     if not kernel.symbols:
         del table["symbols"]  # so that older seals of kernels for one size hold
@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, cast(tuple[Any, ...], value)))
     if is_dataclass(value):
-        return {own.name: _plain(getattr(value, own.name)) for own in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     return value
 
 
@@ -105,6 +105,7 @@ def _library_seal(library: bytes | memoryview, certified: str) -> bytes:
 def _seal(*contents: bytes | memoryview) -> bytes:
     digest = hashlib.sha256()
     for content in contents:
+        # The length first: bytes moved from one content to the next must change the digest.
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)
     return _MARK + digest.hexdigest().encode() + b"\n"

@@ -23,7 +23,7 @@ def in_slots(schedule: Schedule) -> tuple[Schedule, tuple[ArenaSlot, ...]]:
 
     Raises Undecided where other sizes may tie other tensors together than the example sizes do.
     """
-    arenas = [i for i, own in enumerate(schedule.allocations) if own.kind == "arena"]
+    arenas = [i for i, memory in enumerate(schedule.allocations) if memory.kind == "arena"]
     if not arenas:
         return schedule, ()
     (arena,) = arenas
@@ -64,13 +64,13 @@ def _regions(views: Sequence[View], lives: Lifetimes) -> tuple[list[Extent], lis
             raise Undecided(f"a tensor of {view.shape} elements has none at the example sizes")
     begins: list[Extent] = []
     sizes: list[Extent] = []
-    for begin, own in zip(lives.begins, members, strict=True):
-        first = next(view.offset for view in own if at_hints(view.offset) == begin)
-        for view in own:
+    for begin, group in zip(lives.begins, members, strict=True):
+        first = next(view.offset for view in group if at_hints(view.offset) == begin)
+        for view in group:
             if bounds(view.offset - first)[0] < 0:
                 raise Undecided(f"{view.offset} and {first} change their order with the sizes")
         begins.append(first)
-        sizes.append(arena_aligned(maximum(*(view.offset + view.nbytes for view in own)) - first))
+        sizes.append(arena_aligned(maximum(*(view.offset + view.nbytes for view in group)) - first))
     return begins, sizes
 
 
@@ -84,13 +84,13 @@ def _stacked(
     slots: list[ArenaSlot] = []
     for rank, region in enumerate(order):
         lower = order[:rank]
-        apart = lives.apart(region, lower) if lower else ()
+        disjoint = lives.apart(region, lower) if lower else ()
         below: list[int] = []
         reach = 0
-        for other in reversed(range(rank)):
-            if not apart[other] and not reach >> other & 1:
-                below.append(other)
-                reach |= reached[other] | 1 << other
+        for position in reversed(range(rank)):
+            if not disjoint[position] and not reach >> position & 1:
+                below.append(position)
+                reach |= reached[position] | 1 << position
         reached.append(reach)
         slots.append(ArenaSlot(symbols[region], sizes[region], tuple(reversed(below))))
     return tuple(slots)

@@ -111,6 +111,7 @@ def _check_subflows(schedule: Schedule) -> None:
         if task.subflow is not None and task.subflow == previous:
             if task.stream != tasks[index - 1].stream:
                 _fail(schedule, index, f"is on another stream than its subflow {task.subflow}")
+            # A CUDA graph's child graph is one node: edges enter and leave it as a whole.
             if task.after:
                 _fail(schedule, index, f"waits in the middle of its subflow {task.subflow}")
         for awaited in task.after:
