@@ -17,8 +17,8 @@ def maximum(first: Extent, *others: Extent) -> Extent:
     largest: list[Extent] = []
     for i, extent in enumerate(extents):
         # Of two that are equal the first stays.
-        rest = (*largest, *extents[i + 1 :])
-        if not any(bounds(extent - other)[1] <= 0 for other in rest):
+        rivals = (*largest, *extents[i + 1 :])
+        if not any(bounds(extent - rival)[1] <= 0 for rival in rivals):
             largest.append(extent)
     return largest[0] if len(largest) == 1 else atom_extent(Maximum(largest))
 

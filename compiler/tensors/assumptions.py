@@ -62,8 +62,8 @@ class Assumptions:
     def of(cls, conditions: Iterable[SizeCondition]) -> Self:
         """The assumptions of another computation, by which no more is decided."""
         assumptions = cls()
-        for own in conditions:
-            assumptions._conditions[own.extent, own.relation] = own
+        for condition in conditions:
+            assumptions._conditions[condition.extent, condition.relation] = condition
         return assumptions
 
     def __iter__(self) -> Iterator[SizeCondition]:
@@ -76,17 +76,17 @@ class Assumptions:
         """
         roots = [condition.extent for condition in self if condition.relation == "=="]
         atoms = [{atom for monomial, _ in terms_of(root) for atom in monomial} for root in roots]
-        alone = [atom_extent(atom) for own in atoms if len(own) == 1 for atom in own]
-        symbols = {symbol for extent in alone for symbol in symbols_of(extent)}
+        lone_extents = [atom_extent(atom) for group in atoms if len(group) == 1 for atom in group]
+        symbols = {symbol for extent in lone_extents for symbol in symbols_of(extent)}
         return {symbol.name: symbol.hint for symbol in symbols}
 
     def narrowed(self) -> dict[Symbol, Symbol]:
         """The symbols of which bounds are assumed, with symbols of these bounds in their place."""
         narrower: dict[Symbol, Symbol] = {}
         for symbol, (low, high) in self._ranges.items():
-            most = None if high == inf else int(high)
-            if (int(low), most) != (symbol.low, symbol.high):
-                narrower[symbol] = replace(symbol, low=int(low), high=most)
+            upper = None if high == inf else int(high)
+            if (int(low), upper) != (symbol.low, symbol.high):
+                narrower[symbol] = replace(symbol, low=int(low), high=upper)
         return narrower
 
     def merged(self) -> dict[Symbol, Symbol]:
@@ -94,8 +94,8 @@ class Assumptions:
         equal: dict[Symbol, Symbol] = {}
         for condition in self:
             match sorted(terms_of(condition.extent), key=str):
-                case [((Symbol() as first,), 1 | -1 as sign), ((Symbol() as second,), other)] if (
-                    condition.relation == "==" and other == -sign
+                case [((Symbol() as first,), 1 | -1 as sign), ((Symbol() as second,), factor)] if (
+                    condition.relation == "==" and factor == -sign
                 ):
                     root, alias = sorted((equal.get(s, s) for s in (first, second)), key=str)
                     if root != alias:
@@ -163,8 +163,8 @@ class Assumptions:
                     least_one = -constant * sign * divisor - quotient.numerator
                     self._narrow(_tightened(least_one), "<=")
                 if sign == 1 or relation == "==":  # p // d <= c: p <= (c + 1) * d - 1
-                    most = (1 - constant * sign) * divisor - 1
-                    self._narrow(_tightened(quotient.numerator - most), "<=")
+                    upper = (1 - constant * sign) * divisor - 1
+                    self._narrow(_tightened(quotient.numerator - upper), "<=")
             case _:
                 pass
 

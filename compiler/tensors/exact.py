@@ -82,5 +82,5 @@ def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
 
 def divides(divisor: Extent, extent: Extent) -> bool:
     """Whether an extent is a multiple of another for all sizes. This assumes nothing."""
-    rest = extent % divisor
-    return not isinstance(rest, Expression) and rest == 0
+    remainder = extent % divisor
+    return not isinstance(remainder, Expression) and remainder == 0

@@ -12,8 +12,8 @@ from compiler.tensors.symbols import Symbol
 
 def with_identifiers(extent: Extent, identifiers: Mapping[str, str]) -> Extent:
     """An extent over symbols that have identifiers, by their names, for names."""
-    own = {s: extent_of(replace(s, name=identifiers[s.name])) for s in symbols_of(extent)}
-    return substituted(extent, own)
+    renamed = {s: extent_of(replace(s, name=identifiers[s.name])) for s in symbols_of(extent)}
+    return substituted(extent, renamed)
 
 
 def extent_to_text(extent: Extent, identifiers: Mapping[str, str]) -> int | str:

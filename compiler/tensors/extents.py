@@ -270,8 +270,8 @@ def bounds(extent: Extent, ranges: Mapping[Symbol, Range] = NO_RANGES) -> Range:
     high: float = 0
     for monomial, factor in terms_of(extent):
         atoms = [_atom_bounds(atom, ranges) for atom in monomial]
-        least, largest = reduce(times, atoms, (factor, factor))
-        low += least
+        smallest, largest = reduce(times, atoms, (factor, factor))
+        low += smallest
         high += largest
     return low, high
 
@@ -329,89 +329,89 @@ def _sum(extents: Iterable[Extent]) -> Extent:
 
 def _multiplied(first: Extent, second: Extent) -> Extent:
     terms: dict[Monomial, int] = {}
-    for (left, factor), (right, other) in product(terms_of(first), terms_of(second)):
+    for (left, factor), (right, multiplier) in product(terms_of(first), terms_of(second)):
         monomial = tuple(sorted((*left, *right), key=str)) if left and right else left or right
-        terms[monomial] = terms.get(monomial, 0) + factor * other
+        terms[monomial] = terms.get(monomial, 0) + factor * multiplier
     return _expression(terms)
 
 
 def _quotient(numerator: Extent, denominator: Extent) -> Extent:
-    """`numerator // denominator`: the part that divides is divided, the rest becomes an atom."""
+    """`numerator // denominator`: what is divisible is divided, the remainder becomes an atom."""
     if not isinstance(denominator, Expression):
         if denominator < 0:
             return _quotient(_multiplied(numerator, -1), -denominator)
-        whole, rest = _short_division(numerator, denominator)
+        quotient, remainder = _short_division(numerator, denominator)
     else:
         if denominator <= 0:
             raise ZeroDivisionError(f"{numerator} // ({denominator})")
-        whole, rest = _long_division(numerator, denominator)
+        quotient, remainder = _long_division(numerator, denominator)
     less_one = _sum((denominator, -1))
-    if bounds(rest)[0] >= 0 and bounds(_sum((rest, _multiplied(less_one, -1))))[1] <= 0:
-        return whole
-    shared = gcd(*(factor for _, factor in (*terms_of(rest), *terms_of(denominator))))
-    rest, denominator = _scaled(rest, shared), _scaled(denominator, shared)
-    parts = dict(terms_of(rest))
-    constant = parts.pop((), 0)
-    match [*parts.items()]:
+    if bounds(remainder)[0] >= 0 and bounds(_sum((remainder, _multiplied(less_one, -1))))[1] <= 0:
+        return quotient
+    shared = gcd(*(factor for _, factor in (*terms_of(remainder), *terms_of(denominator))))
+    remainder, denominator = _scaled(remainder, shared), _scaled(denominator, shared)
+    terms = dict(terms_of(remainder))
+    constant = terms.pop((), 0)
+    match [*terms.items()]:
         case [((Quotient() as inner,), 1)]:  # (a // b + c) // d is (a + b * c) // (b * d)
             dividend = _sum((inner.numerator, _multiplied(inner.denominator, constant)))
             divisor = _multiplied(inner.denominator, denominator)
-            return _sum((whole, _quotient(dividend, divisor)))
+            return _sum((quotient, _quotient(dividend, divisor)))
         case _:
             pass
-    if max(terms_of(rest), key=_order)[1] < 0:
+    if max(terms_of(remainder), key=_order)[1] < 0:
         # floor(-x / d) is -floor((x + d - 1) / d): one form for what is rounded up.
-        up = _quotient(_sum((_multiplied(rest, -1), denominator, -1)), denominator)
-        return _sum((whole, _multiplied(up, -1)))
-    return _sum((whole, _expression({(Quotient(rest, denominator),): 1})))
+        up = _quotient(_sum((_multiplied(remainder, -1), denominator, -1)), denominator)
+        return _sum((quotient, _multiplied(up, -1)))
+    return _sum((quotient, _expression({(Quotient(remainder, denominator),): 1})))
 
 
 def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent]:
-    """Polynomials with numerator = quotient * denominator + rest.
+    """Polynomials with numerator = quotient * denominator + remainder.
 
-    Coefficients of the rest keep their sign, for narrow bounds; its constant is at least 0.
+    Coefficients of the remainder keep their sign, for narrow bounds; its constant is at least 0.
     """
-    parts: dict[Monomial, int] = {}
+    terms: dict[Monomial, int] = {}
     for monomial, factor in terms_of(numerator):
         rounded = abs(factor) // denominator * (-1 if factor < 0 else 1)
-        parts[monomial] = rounded if monomial else factor // denominator
-    whole = _expression(parts)
-    return whole, _sum((numerator, _multiplied(whole, -denominator)))
+        terms[monomial] = rounded if monomial else factor // denominator
+    quotient = _expression(terms)
+    return quotient, _sum((numerator, _multiplied(quotient, -denominator)))
 
 
 def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, Extent]:
-    """Polynomials with numerator = quotient * denominator + rest.
+    """Polynomials with numerator = quotient * denominator + remainder.
 
     Terms that the leading one divides are divided, the largest first: (n*m + 2*n) by (m + 2) is n,
-    with the rest 0.
+    with the remainder 0.
     """
     leading, factor = max(denominator.terms, key=_order)
-    whole: Extent = 0
-    rest = numerator
+    quotient: Extent = 0
+    remainder = numerator
     while True:
         divisible = [
             (monomial, number)
-            for monomial, number in terms_of(rest)
+            for monomial, number in terms_of(remainder)
             if number % factor == 0 and _divided(monomial, leading) is not None and number
         ]
         if not divisible:
-            return whole, rest
+            return quotient, remainder
         monomial, number = max(divisible, key=_order)
         partner = _divided(monomial, leading)
         assert partner is not None
         step = _expression({partner: number // factor})
-        whole = _sum((whole, step))
-        rest = _sum((rest, _multiplied(_multiplied(step, denominator), -1)))
+        quotient = _sum((quotient, step))
+        remainder = _sum((remainder, _multiplied(_multiplied(step, denominator), -1)))
 
 
 def _divided(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     """A monomial divided by another; None if that does not divide it."""
-    rest = list(monomial)
+    remaining = list(monomial)
     for atom in divisor:
-        if atom not in rest:
+        if atom not in remaining:
             return None
-        rest.remove(atom)
-    return tuple(rest)
+        remaining.remove(atom)
+    return tuple(remaining)
 
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
@@ -459,7 +459,7 @@ def _value(extent: Extent, size: Callable[[Symbol], int]) -> int:
             elif isinstance(atom, Quotient):
                 factor *= _value(atom.numerator, size) // _value(atom.denominator, size)
             else:
-                factor *= max(_value(other, size) for other in atom.extents)
+                factor *= max(_value(operand, size) for operand in atom.extents)
         total += factor
     return total
 
@@ -471,9 +471,9 @@ def _atom_bounds(atom: Atom, ranges: Mapping[Symbol, Range]) -> Range:
         every = [bounds(extent, ranges) for extent in atom.extents]
         return max(low for low, _ in every), max(high for _, high in every)
     low, high = bounds(atom.numerator, ranges)
-    least, largest = bounds(atom.denominator, ranges)
-    least = max(least, 1)
-    return floor(low, largest if low >= 0 else least), floor(high, least if high >= 0 else largest)
+    small, large = bounds(atom.denominator, ranges)
+    small = max(small, 1)
+    return floor(low, large if low >= 0 else small), floor(high, small if high >= 0 else large)
 
 
 def _decide(extent: Extent, comparison: Relation) -> bool:

@@ -40,10 +40,10 @@ def least(extent: Extent) -> float:
     return max([plain, *map(_at_least, _without_quotients(extent))])
 
 
-def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
+def _at_least(extent: Extent, depth: int = MOST_MAXIMA) -> float:
     """The least value of each case, by what its maxima are."""
     largest = next((a for a in _atoms(extent) if isinstance(a, Maximum)), None)
-    if largest is None or not most:
+    if largest is None or not depth:
         # The constant of the polynomial in what atoms are above their least values.
         lows = {atom: bounds(atom_extent(atom))[0] for atom in _atoms(extent)}
         if -inf in lows.values():
@@ -60,15 +60,18 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
             elif factor < 0:
                 return -inf
         return constant
-    cases = (with_atoms(extent, {largest: other}) for other in largest.extents)
-    bounds_of_cases = [_at_least(case, most - 1) for case in cases]
+    cases = (with_atoms(extent, {largest: case}) for case in largest.extents)
+    bounds_of_cases = [_at_least(case, depth - 1) for case in cases]
     # An extent that grows with a maximum is at least that for each of its extents.
-    others = [
-        (other, factor) for own, factor in terms_of(extent) if largest in own for other in own
+    factors = [
+        (atom, factor)
+        for monomial, factor in terms_of(extent)
+        if largest in monomial
+        for atom in monomial
     ]
     return (
         max(bounds_of_cases)
-        if all(factor > 0 and bounds(atom_extent(other))[0] >= 0 for other, factor in others)
+        if all(factor > 0 and bounds(atom_extent(atom))[0] >= 0 for atom, factor in factors)
         else min(bounds_of_cases)
     )
 
@@ -77,8 +80,8 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
     """The extent with multiples of quotients by numbers as numerators without remainders."""
     for _ in range(MOST_MAXIMA):
         quotients = [atom for atom in _atoms(extent) if isinstance(atom, Quotient)]
-        others = (_without_quotient(extent, quotient) for quotient in quotients)
-        without = next((other for other in others if other is not None), None)
+        candidates = (_without_quotient(extent, quotient) for quotient in quotients)
+        without = next((candidate for candidate in candidates if candidate is not None), None)
         if without is None:
             return
         extent = without
@@ -90,23 +93,23 @@ def _without_quotient(extent: Extent, quotient: Quotient) -> Extent | None:
     divisor = quotient.denominator
     if isinstance(divisor, Expression):
         return None
-    rest: Extent = 0
+    undivided: Extent = 0
     divided: Extent = 0
     for monomial, factor in terms_of(extent):
         if quotient not in monomial:
-            rest = rest + _term(monomial, factor)
+            undivided = undivided + _term(monomial, factor)
         elif factor % divisor or monomial.count(quotient) > 1:
             return None
         else:
-            others = tuple(atom for atom in monomial if atom != quotient)
-            divided = divided + _term(others, factor // divisor)
+            cofactors = tuple(atom for atom in monomial if atom != quotient)
+            divided = divided + _term(cofactors, factor // divisor)
     # The numerator counts least where the remainder is largest.
     low, high = bounds(divided)
     if low < 0 < high:
         return None
     remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
     less = remainder if high <= 0 else divisor - 1
-    return rest + divided * (quotient.numerator - less)
+    return undivided + divided * (quotient.numerator - less)
 
 
 def _term(monomial: Monomial, factor: int) -> Extent:

@@ -45,12 +45,12 @@ class StridedWindow:
 
     def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "StridedWindow | None":
         """A slice of one axis; None if it is not a rectangle of the axis's runs."""
-        part = _part(self.axes[axis], start, extent, step)
-        if part is None:
+        selection = _selected(self.axes[axis], start, extent, step)
+        if selection is None:
             return None
-        offset, runs = part
-        before, after = self.axes[:axis], self.axes[axis + 1 :]
-        return StridedWindow((*before, runs, *after), self.offset + offset)
+        offset, runs = selection
+        axes = (*self.axes[:axis], runs, *self.axes[axis + 1 :])
+        return StridedWindow(axes, self.offset + offset)
 
     def broadcast(self, shape: Sequence[int]) -> "StridedWindow":
         """The window broadcast to a shape, as numpy's `broadcast_to`; the shape must fit."""
@@ -101,7 +101,7 @@ def _take(runs: list[AxisRun], extent: int) -> tuple[AxisRun, ...] | None:
     return tuple(reversed(axis_runs))
 
 
-def _part(
+def _selected(
     runs: tuple[AxisRun, ...], start: int, count: int, step: int
 ) -> tuple[int, tuple[AxisRun, ...]] | None:
     """The offset and the runs of some indices of an axis; None if they are not such runs."""
@@ -113,13 +113,13 @@ def _part(
     first = start % length
     last = start + (count - 1) * step
     if same_extents([last // length], [outer]):
-        part = _part(inner, first, count, step)
-        return part and (part[0] + outer * stride, part[1])
+        selection = _selected(inner, first, count, step)
+        return selection and (selection[0] + outer * stride, selection[1])
     if divides(length, step):
-        offset, _ = _part(inner, first, 1, 1) or (0, ())
+        offset, _ = _selected(inner, first, 1, 1) or (0, ())
         return offset + outer * stride, ((count, step // length * stride),)
     rows = count * step
     if not (divides(step, length) and divides(length, rows)) or first >= step:
         return None
-    part = _part(inner, first, length // step, step)
-    return part and (part[0] + outer * stride, ((rows // length, stride), *part[1]))
+    selection = _selected(inner, first, length // step, step)
+    return selection and (selection[0] + outer * stride, ((rows // length, stride), *selection[1]))

@@ -45,8 +45,8 @@ def extents_in(value: Any) -> Iterator[Expression]:
     if isinstance(value, Expression):
         yield value
     elif isinstance(value, list | tuple):
-        for part in cast(Iterable[Any], value):
-            yield from extents_in(part)
+        for item in cast(Iterable[Any], value):
+            yield from extents_in(item)
 
 
 def as_extent(value: Any) -> Any:
@@ -90,7 +90,9 @@ def substituted(extent: Extent, values: Mapping[Symbol, Extent]) -> Extent:
                     numerator = substituted(atom.numerator, values)
                     term = term * (numerator // substituted(atom.denominator, values))
                 case Maximum():
-                    term = term * maximum(*(substituted(other, values) for other in atom.extents))
+                    term = term * maximum(
+                        *(substituted(operand, values) for operand in atom.extents)
+                    )
         total = total + term
     return total
 

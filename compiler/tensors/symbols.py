@@ -22,10 +22,10 @@ class Symbol:
     scope: int = 0
 
     def __post_init__(self) -> None:
-        most = inf if self.high is None else self.high
-        if not 0 <= self.low <= self.hint <= most:
+        upper = inf if self.high is None else self.high
+        if not 0 <= self.low <= self.hint <= upper:
             raise ValueError(
-                f"the symbol {self.name!r} is from {self.low} to {most}, its hint is {self.hint}"
+                f"the symbol {self.name!r} is from {self.low} to {upper}, its hint is {self.hint}"
             )
 
     def __str__(self) -> str:
