@@ -23,7 +23,7 @@ class Bound:
 
     @property
     def time(self) -> float:
-        """The larger of both."""
+        """The larger of the two."""
         return max(self.path, self.work)
 
 
@@ -43,22 +43,23 @@ def lower_bound(
     latencies = device.latencies
     busy = [execution(work, device) for work in works]
     delays = [launch_delay(work, device, early=early) for work in works]
-    alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
+    durations = [b + delay for b, delay in zip(busy, delays, strict=True)]
     predecessors = adjacency(len(works), ((later, earlier) for earlier, later in edges))
-    longest = max(finish_times(alone, predecessors))
+    longest = max(finish_times(durations, predecessors))
     shares = zip(*(resource_demand(work, device) for work in works), strict=True)
     resource_times = [
-        sum(b * part for b, part in zip(busy, parts, strict=True)) for parts in shares
+        sum(b * share for b, share in zip(busy, demands, strict=True)) for demands in shares
     ]
-    issued = (len(works) - 1) * latencies.gap + min(alone)
+    issued = (len(works) - 1) * latencies.gap + min(durations)
     return Bound(latencies.graph + longest, latencies.graph + max(issued, *resource_times))
 
 
 def needs(schedule: Schedule) -> list[tuple[int, int]]:
-    """Which tasks read what which earlier ones wrote: the edges that every schedule keeps."""
+    """Pairs of a task and a later one that reads its results: edges that every schedule has."""
     edges = {
         (pair.earlier, pair.later)
         for pair in conflicts(schedule)
+        # Writes after reads or writes depend on the memory plan, which another schedule may change.
         if pair.earlier != UNWRITTEN and pair.earlier_writes and not pair.later_writes
     }
     return sorted(edge for edge in edges if edge[1] < len(schedule.tasks))

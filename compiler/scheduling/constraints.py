@@ -57,21 +57,23 @@ def constrain(tasks: Tasks, constraints: Constraints) -> Constrained:
                 f"'{name}' and '{pinned[task]}' are one task, which cannot be on streams"
                 f" {stream} and {streams[task]}"
             )
-        pinned[task], streams[task] = name, stream
-    after: list[set[int]] = [set() for _ in streams]
-    for name, others in constraints.after.items():
-        after[names.find(name)].update(names.pair(name, other)[1] for other in others)
-    before = [{*data, *more} for data, more in zip(tasks.waits, after, strict=True)]
+        pinned[task] = name
+        streams[task] = stream
+    waits: list[set[int]] = [set() for _ in streams]
+    for name, awaited in constraints.after.items():
+        waits[names.find(name)].update(names.pair(name, node)[1] for node in awaited)
+    predecessors = [{*data, *asked} for data, asked in zip(tasks.waits, waits, strict=True)]
     for chain in constraints.order:
         for first, second in pairwise(chain):
             earlier, later = names.pair(first, second)
-            before[later].add(earlier)
-    order = _order(before, names)
-    place = {task: index for index, task in enumerate(order)}
-    for one, other in constraints.apart:
-        earlier, later = sorted(names.pair(one, other), key=place.__getitem__)
-        after[later].add(earlier)
-    return Constrained(order, streams, after)
+            predecessors[later].add(earlier)
+    order = _order(predecessors, names)
+    position = {task: index for index, task in enumerate(order)}
+    # A pair may run in either order: that of the launches adds no cycle.
+    for first, second in constraints.apart:
+        earlier, later = sorted(names.pair(first, second), key=position.__getitem__)
+        waits[later].add(earlier)
+    return Constrained(order, streams, waits)
 
 
 class _Names:
@@ -89,11 +91,13 @@ class _Names:
             raise ScheduleError(f"no task of the schedule holds a node named {name!r}{hint}")
         return self._task_of[name]
 
-    def pair(self, one: str, other: str) -> tuple[int, int]:
+    def pair(self, first_node: str, second_node: str) -> tuple[int, int]:
         """The tasks of two nodes, which must not be the same."""
-        first, second = self.find(one), self.find(other)
+        first, second = self.find(first_node), self.find(second_node)
         if first == second:
-            raise ScheduleError(f"'{one}' and '{other}' are in one task: they cannot be ordered")
+            raise ScheduleError(
+                f"'{first_node}' and '{second_node}' are in one task: they cannot be ordered"
+            )
         return first, second
 
     def describe(self, task: int) -> str:
@@ -101,18 +105,18 @@ class _Names:
         return repr(self._nodes[task][0]) if self._nodes[task] else f"task {task}"
 
 
-def _order(before: Sequence[set[int]], names: _Names) -> list[int]:
+def _order(waits: Sequence[set[int]], names: _Names) -> list[int]:
     """The topological order that keeps the present one wherever the edges allow it."""
-    predecessors = [sorted(others) for others in before]
+    predecessors = [sorted(tasks) for tasks in waits]
     order = topological_order(predecessors, reverse(predecessors), lambda task: task)
-    if len(order) < len(before):
+    if len(order) < len(waits):
         # Tasks that wait for each other, each before the one that waits for it.
         done = set(order)
-        task = next(t for t in range(len(before)) if t not in done)
+        task = next(t for t in range(len(waits)) if t not in done)
         path: list[int] = []
         while task not in path:
             path.append(task)
-            task = min(before[task] - done)
+            task = min(waits[task] - done)
         cycle = " -> ".join(map(names.describe, [*path[path.index(task) :], task][::-1]))
         raise ScheduleError(
             f"the constraints contradict each other or the data: {cycle} wait in a cycle"

@@ -56,32 +56,32 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _object(value: object, place: str, keys: Sequence[str] = ()) -> dict[str, Any]:
+def _object(value: object, path: str, keys: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ScheduleError(f"{place} is not an object")
+        raise ScheduleError(f"{path} is not an object")
     entries = cast(dict[str, Any], value)
     if keys and (wrong := [key for key in entries if key not in keys]):
-        raise ScheduleError(f"{place} has {wrong[0]!r}; it may have {', '.join(keys)}")
+        raise ScheduleError(f"{path} has {wrong[0]!r}; it may have {', '.join(keys)}")
     return entries
 
 
-def _stream(value: object, place: str) -> int:
+def _stream(value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ScheduleError(f"{place} is {value!r}, not a number from 0 on")
+        raise ScheduleError(f"{path} is {value!r}, not a number from 0 on")
     return value
 
 
-def _names(value: object, place: str) -> list[str]:
+def _names(value: object, path: str) -> list[str]:
     entries = cast(list[object], value) if isinstance(value, list) else None
     if entries is None or not all(isinstance(name, str) for name in entries):
-        raise ScheduleError(f"{place} is not a list of node names")
+        raise ScheduleError(f"{path} is not a list of node names")
     return cast(list[str], entries)
 
 
-def _chains(value: object, place: str) -> list[list[str]]:
+def _chains(value: object, path: str) -> list[list[str]]:
     if not isinstance(value, list):
-        raise ScheduleError(f"{place} is not a list of lists of node names")
-    return [_names(chain, f"{place}[{i}]") for i, chain in enumerate(cast(list[object], value))]
+        raise ScheduleError(f"{path} is not a list of lists of node names")
+    return [_names(chain, f"{path}[{i}]") for i, chain in enumerate(cast(list[object], value))]
 
 
 def _pair(names: list[str]) -> tuple[str, str]:

@@ -71,7 +71,7 @@ def path_steps(
     return sorted(steps, key=lambda step: (-step.lost, step.kernel))
 
 
-def table(steps: Sequence[PathStep], most: int) -> list[str]:
+def table(steps: Sequence[PathStep], limit: int) -> list[str]:
     """Lines of text in microseconds: the sum of all steps, and those that lose most."""
     time = sum(step.count * step.time for step in steps)
     floor = sum(step.count * step.floor for step in steps)
@@ -82,10 +82,10 @@ def table(steps: Sequence[PathStep], most: int) -> list[str]:
         f" at least {floor / 1e3:.1f}",
         f"{'lost us':>9} {'tasks':>5} {'us each':>9} {'floor':>7}  kernel",
     ]
-    for step in steps[:most]:
+    for step in steps[:limit]:
         figures = f"{step.lost / 1e3:9.1f} {step.count:5} {step.time / 1e3:9.2f}"
         lines.append(f"{figures} {step.floor / 1e3:7.2f}  {step.kernel}")
-    if len(steps) > most:
-        rest = sum(step.lost for step in steps[most:])
-        lines.append(f"{rest / 1e3:9.1f}  by {len(steps) - most} others")
+    if len(steps) > limit:
+        remaining = sum(step.lost for step in steps[limit:])
+        lines.append(f"{remaining / 1e3:9.1f}  by {len(steps) - limit} others")
     return lines

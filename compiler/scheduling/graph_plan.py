@@ -11,7 +11,7 @@ from compiler.support.dag import Adjacency, finish_times, reverse, upward_ranks
 from compiler.target.devices import DeviceModel
 
 CROWDED = 1.7
-"""From this ratio of all tasks' time to the critical path's on, many kernels overlap."""
+"""Above this ratio of all tasks' time to the critical path's, many kernels overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,19 @@ def plan_graph(
     limits: tuple[int, int],
 ) -> GraphPlan:
     """Plan a schedule; `device` is for kernels not measured, `limits` are its priorities."""
-    before = predecessors(schedule)
-    after = reverse(before)
+    incoming = predecessors(schedule)
+    outgoing = reverse(incoming)
     times = durations(schedule, kernels, measured, device)
-    ranks = upward_ranks(times, after)
+    ranks = upward_ranks(times, outgoing)
     inputs, outputs = _users(schedule, "input"), _users(schedule, "output")
     return GraphPlan(
         schedule=schedule,
-        before=before,
+        before=incoming,
+        # HIP ignores nodes' priorities: its hardware queues follow the order of creation.
         order=critical_first(ranks),
-        priorities=priorities(before, times, ranks, limits),
-        readers={index: _first(users, before) for index, users in inputs.items()},
-        writers={index: _last(users, after) for index, users in outputs.items()},
+        priorities=priorities(incoming, times, ranks, limits),
+        readers={index: _first(users, incoming) for index, users in inputs.items()},
+        writers={index: _last(users, outgoing) for index, users in outputs.items()},
         crowded=is_crowded(times, ranks),
     )
 
@@ -71,24 +72,24 @@ def durations(
 
 
 def critical_first(ranks: Sequence[float]) -> list[int]:
-    """A topological order of the tasks that gives the longest remaining path first."""
+    """A topological order of the tasks, by the longest remaining path."""
     return sorted(range(len(ranks)), key=lambda task: (-ranks[task], task))
 
 
 def priorities(
-    before: Adjacency, times: Sequence[float], ranks: Sequence[float], limits: tuple[int, int]
+    incoming: Adjacency, times: Sequence[float], ranks: Sequence[float], limits: tuple[int, int]
 ) -> list[int]:
     """Each task's priority: the longer the longest path through it, the more urgent.
 
     `ranks` are the longest paths from the tasks on; `limits` the least and the greatest priority.
     Tasks of the critical path get the greatest.
     """
-    finish = finish_times(times, before)
+    finish = finish_times(times, incoming)
     longest = max(ranks, default=1.0)
-    starts = [max([finish[other] for other in others], default=0.0) for others in before]
-    least, greatest = limits
+    starts = [max([finish[task] for task in awaited], default=0.0) for awaited in incoming]
+    lowest, highest = limits
     shares = [(start + rank) / longest for start, rank in zip(starts, ranks, strict=True)]
-    return [least + round((greatest - least) * share) for share in shares]
+    return [lowest + round((highest - lowest) * share) for share in shares]
 
 
 def is_crowded(times: Sequence[float], ranks: Sequence[float]) -> bool:
@@ -107,15 +108,15 @@ def _users(schedule: Schedule, kind: str) -> dict[int, list[int]]:
     return users
 
 
-def _first(users: list[int], before: Adjacency) -> tuple[int, ...]:
+def _first(users: list[int], incoming: Adjacency) -> tuple[int, ...]:
     """The users that no other user precedes."""
-    later = _closure(users, before, range(len(before)))
+    later = _closure(users, incoming, range(len(incoming)))
     return tuple(user for user in users if user not in later)
 
 
-def _last(users: list[int], after: Adjacency) -> tuple[int, ...]:
+def _last(users: list[int], outgoing: Adjacency) -> tuple[int, ...]:
     """The users that no other user follows."""
-    earlier = _closure(users, after, reversed(range(len(after))))
+    earlier = _closure(users, outgoing, reversed(range(len(outgoing))))
     return tuple(user for user in users if user not in earlier)
 
 
@@ -124,6 +125,6 @@ def _closure(users: list[int], edges: Adjacency, order: Iterable[int]) -> set[in
     marked = set(users)
     reached: set[int] = set()
     for node in order:
-        if any(other in marked or other in reached for other in edges[node]):
+        if any(neighbour in marked or neighbour in reached for neighbour in edges[node]):
             reached.add(node)
     return reached

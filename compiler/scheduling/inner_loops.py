@@ -25,30 +25,30 @@ _Latencies = tuple[float, float, float]
 """Nanoseconds of a graph's launch, between launches, and for each awaited stream."""
 
 _INTEGERS, _FLOATS = (ndpointer(t, flags="C_CONTIGUOUS") for t in (np.int64, np.float64))
-_WHOLE = ctypes.c_int64
+_INT64 = ctypes.c_int64
 _REAL = ctypes.c_double
-_PLACE = ctypes.c_void_p
+_ADDRESS = ctypes.c_void_p
 
 
 class _CLists(ctypes.Structure):
-    _fields_ = [("first", _PLACE), ("items", _PLACE)]
+    _fields_ = [("first", _ADDRESS), ("items", _ADDRESS)]
 
 
 class _CState(ctypes.Structure):
-    _fields_ = [("order", _PLACE), ("streams", _PLACE), ("fused", _PLACE)]
+    _fields_ = [("order", _ADDRESS), ("streams", _ADDRESS), ("fused", _ADDRESS)]
 
 
 class _CWorkload(ctypes.Structure):
     _fields_ = [
-        ("count", _WHOLE),
-        *((name, _PLACE) for name in ("cost", "slots", "disturbance", "traffic")),
+        ("count", _INT64),
+        *((name, _ADDRESS) for name in ("cost", "slots", "disturbance", "traffic")),
     ]
 
 
 class _CDeviceRun(ctypes.Structure):
     _fields_ = [
         ("work", _CWorkload),
-        ("delay", _PLACE),
+        ("delay", _ADDRESS),
         *((name, _REAL) for name in ("graph", "gap", "awaited")),
     ]
 
@@ -58,13 +58,13 @@ _STATE, _LISTS, _RUN = (ctypes.POINTER(kind) for kind in (_CState, _CLists, _CDe
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "simulate": (
         None,
-        *(ctypes.POINTER(_CWorkload), _WHOLE, _INTEGERS, _INTEGERS, _INTEGERS, _FLOATS, _FLOATS),
+        *(ctypes.POINTER(_CWorkload), _INT64, _INTEGERS, _INTEGERS, _INTEGERS, _FLOATS, _FLOATS),
         *(_REAL, _REAL, _FLOATS, _FLOATS),
     ),
-    "kept_edges": (_WHOLE, _WHOLE, _STATE, _LISTS, _INTEGERS),
-    "makespan": (_REAL, _RUN, _STATE, _WHOLE, _INTEGERS),
-    "change": (ctypes.c_int, _WHOLE, _INTEGERS, _WHOLE, _STATE, _LISTS, _LISTS),
-    "improve": (_WHOLE, _RUN, _WHOLE, _INTEGERS, _WHOLE, _STATE, _LISTS, _LISTS),
+    "kept_edges": (_INT64, _INT64, _STATE, _LISTS, _INTEGERS),
+    "makespan": (_REAL, _RUN, _STATE, _INT64, _INTEGERS),
+    "change": (ctypes.c_int, _INT64, _INTEGERS, _INT64, _STATE, _LISTS, _LISTS),
+    "improve": (_INT64, _RUN, _INT64, _INTEGERS, _INT64, _STATE, _LISTS, _LISTS),
 }
 """The type of each function's result, and of its arguments; calls release Python's lock."""
 
@@ -96,29 +96,30 @@ def simulate(
     order, streams = state
     count = len(costs)
     work = _workload(costs, demands)
-    room = np.concatenate([edges, np.empty((count, 2), np.int64)])
+    # The loop appends the streams' edges: each task follows one other at most on its stream.
+    buffer = np.concatenate([edges, np.empty((count, 2), np.int64)])
     start, end = np.empty(count), np.empty(count)
-    places = (room, order, streams, release, delays)
-    _function("simulate")(work, len(edges), *places, *rates, start, end)
+    arrays = (buffer, order, streams, release, delays)
+    _function("simulate")(work, len(edges), *arrays, *rates, start, end)
     return start, end
 
 
-def kept_edges(state: _State, before: _Edges) -> Integers:
+def kept_edges(state: _State, incoming: _Edges) -> Integers:
     """The waits that `elide-sync` leaves, as pairs of tasks: by vector clocks, in launch order."""
-    edges = np.empty((len(before[1]), 2), np.int64)
-    count = _function("kept_edges")(len(state[0]), _state(state), _lists(before), edges)
+    edges = np.empty((len(incoming[1]), 2), np.int64)
+    count = _function("kept_edges")(len(state[0]), _state(state), _lists(incoming), edges)
     return edges[:count]
 
 
 def run_time(state: _State, edges: Integers, tasks: _Tasks, latencies: _Latencies) -> float:
     """The ns of one run as one graph; infinite for a cycle."""
-    room = np.concatenate([edges, np.empty((len(state[0]), 2), np.int64)])
-    return _function("makespan")(_run(tasks, latencies), _state(state), len(edges), room)
+    buffer = np.concatenate([edges, np.empty((len(state[0]), 2), np.int64)])
+    return _function("makespan")(_run(tasks, latencies), _state(state), len(edges), buffer)
 
 
-def change(dice: Integers, width: int, state: _State, before: _Edges, after: _Edges) -> bool:
+def change(dice: Integers, width: int, state: _State, incoming: _Edges, outgoing: _Edges) -> bool:
     """Change a schedule in place by one legal move that four numbers choose; False for none."""
-    graph = _lists(before), _lists(after)
+    graph = _lists(incoming), _lists(outgoing)
     return bool(_function("change")(len(state[0]), dice, width, _state(state), *graph))
 
 
@@ -126,8 +127,8 @@ def improve(
     chances: Integers,
     width: int,
     state: _State,
-    before: _Edges,
-    after: _Edges,
+    incoming: _Edges,
+    outgoing: _Edges,
     tasks: _Tasks,
     latencies: _Latencies,
 ) -> int:
@@ -137,7 +138,7 @@ def improve(
     moves kept.
     """
     run = _run(tasks, latencies)
-    graph = (_lists(before), _lists(after))
+    graph = (_lists(incoming), _lists(outgoing))
     return _function("improve")(run, len(chances), chances, width, _state(state), *graph)
 
 

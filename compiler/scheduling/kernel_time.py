@@ -10,7 +10,7 @@ from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import H200, DeviceModel
 
 STAGED_BYTES = 16 << 10
-"""Kernels with at least so much shared memory a block are taken for contractions."""
+"""Kernels with at least this much shared memory a block count as contractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceM
     resident = min(fit, ceil(blocks / device.sms))
     waves = ceil(blocks / (fit * device.sms))
     scale = H200.sms / device.sms
+    # One block cannot use all of an SM; several share what it can do.
     flops = min(rates.block_flops, rates.flops / resident) * scale * device.flops / H200.flops
     nbytes = min(rates.block_bytes, rates.bytes / resident)
     nbytes *= scale * device.bandwidth / H200.bandwidth
@@ -71,7 +72,7 @@ def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceM
 
 
 def task_time(task: Task, kernel_time: Callable[[str], float]) -> float:
-    """Nanoseconds of a task by those of kernels, on a GPU."""
+    """Nanoseconds of a task on a GPU, from those of kernels."""
     if task.control is None:
         return kernel_time(task.kernel)
     bodies = [[task_time(t, kernel_time) for t in body.tasks] for body in task.control.bodies]
@@ -79,7 +80,7 @@ def task_time(task: Task, kernel_time: Callable[[str], float]) -> float:
 
 
 def control_time(form: ControlForm, bodies: Sequence[Sequence[float]]) -> float:
-    """Nanoseconds of an If or a Loop by those of its bodies' tasks, which follow each other.
+    """Nanoseconds of an If or a Loop, from those of its bodies' tasks, which follow each other.
 
     Of two branches the longer counts; a loop whose length only a run knows counts once.
     """

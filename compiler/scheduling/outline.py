@@ -20,31 +20,32 @@ def outline(dag: DAG, placement: Placement, kernels: Sequence[str]) -> Schedule:
     Raises PipelineError for a placement that `lower-to-taskflow` refuses.
     """
     order = placement.order
-    place_of = {v: place for place, v in enumerate(placement.order)}
-    parts = launched_together(placement)
+    position_of = {v: position for position, v in enumerate(placement.order)}
+    runs = launched_together(placement)
     needed = awaited_nodes(dag, placement)
-    waits = waits_between(parts, ([place_of[u] for u in needed[v]] for v in order))
+    waits = waits_between(runs, ([position_of[u] for u in needed[v]] for v in order))
     tasks: list[Task] = []
-    for places, awaited in zip(parts, waits, strict=True):
-        after = tuple(sorted(parts[part][-1] for part in awaited))
-        for place in places:
-            stream = placement.streams[order[place]]
+    for positions, awaited in zip(runs, waits, strict=True):
+        tokens = tuple(sorted(runs[run][-1] for run in awaited))
+        for position in positions:
+            stream = placement.streams[order[position]]
             assert stream is not None, "every node of a placement that is lowered has a stream"
-            subflow = places.start if len(places) > 1 else None
+            subflow = positions.start if len(positions) > 1 else None
             tasks.append(
                 Task(
-                    kernel=kernels[order[place]],
+                    kernel=kernels[order[position]],
                     stream=stream,
-                    after=after,
+                    after=tokens,
                     reads=(),
                     writes=(),
                     subflow=subflow,
                 )
             )
-            after = ()
+            # A subflow is awaited and entered as a whole: its first task alone waits.
+            tokens = ()
     schedule = Schedule("outline", (), tuple(tasks))
     waiting = zip(tasks, remaining_waits(schedule), strict=True)
-    return replace(schedule, tasks=tuple(replace(task, after=after) for task, after in waiting))
+    return replace(schedule, tasks=tuple(replace(task, after=tokens) for task, tokens in waiting))
 
 
 def launched_together(placement: Placement) -> list[range]:
@@ -54,11 +55,11 @@ def launched_together(placement: Placement) -> list[range]:
 
 def awaited_nodes(dag: DAG, placement: Placement) -> list[set[int]]:
     """For each node those whose results it needs, and those of earlier stages that it awaits."""
-    parts = launched_together(placement)
+    runs = launched_together(placement)
     order = placement.order
     streams = [placement.streams[v] for v in order]
     stages = [placement.stages[v] for v in order]
-    awaited = [set(before) for before in dag.predecessors]
-    for places, barrier in zip(parts, stage_barriers(parts, streams, stages), strict=True):
-        awaited[order[places.start]].update([order[parts[part][-1]] for part in barrier])
+    awaited = [set(nodes) for nodes in dag.predecessors]
+    for positions, barrier in zip(runs, stage_barriers(runs, streams, stages), strict=True):
+        awaited[order[positions.start]].update([order[runs[run][-1]] for run in barrier])
     return awaited

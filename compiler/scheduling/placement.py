@@ -61,8 +61,8 @@ class PlacementPolicy:
     @property
     def name(self) -> str:
         """`STREAMS-COUNT/PARTITION/ORDER`, short enough for a table."""
-        parts = self.partition + (str(self.max_nodes) if self.partition != "none" else "")
-        return f"{self.streams}-{self.count}/{parts}/{self.order}"
+        partition = self.partition + (str(self.max_nodes) if self.partition != "none" else "")
+        return f"{self.streams}-{self.count}/{partition}/{self.order}"
 
     def passes(self) -> str:
         """The three passes."""
@@ -89,13 +89,13 @@ def partition_graph(dag: DAG, policy: str, max_nodes: int) -> Placement:
     try:
         if len(partition_of) != len(dag):
             raise ValueError(f"it gives {len(partition_of)} partitions for {len(dag)} nodes")
-        parts = quotient(dag, partition_of).members
+        groups = quotient(dag, partition_of).members
     except ValueError as error:
         raise PipelineError(f"partition policy {policy!r} is wrong: {error}") from error
-    number = {v: partition for partition, members in enumerate(parts) for v in members}
+    number = {v: partition for partition, members in enumerate(groups) for v in members}
     none = [None] * len(dag)
     return Placement(
-        order=[v for members in parts for v in members],
+        order=[v for members in groups for v in members],
         partitions=[number[v] for v in range(len(dag))],
         streams=none,
         stages=none,
@@ -105,19 +105,23 @@ def partition_graph(dag: DAG, policy: str, max_nodes: int) -> Placement:
 def assign_streams(dag: DAG, placement: Placement, policy: str, count: int) -> Placement:
     """Give each partition a stream by a policy of `STREAM_ASSIGNMENTS`, and a stage if it has any.
 
-    `count` is the most streams, 0 for as many as there are partitions. Nodes are taken in the
+    `count` is the largest number of streams, 0 for one for each partition. Nodes are taken in the
     placement's order and get the policy's. Raises PipelineError for a policy that is wrong.
     """
-    parts = _partitions(_in_order(dag, placement), placement)
-    assignment = _assignment(parts.dag, policy, count or max(1, len(parts.dag)))
+    partitions = _partitions(_in_order(dag, placement), placement)
+    assignment = _assignment(partitions.dag, policy, count or max(1, len(partitions.dag)))
     streams: list[int | None] = [None] * len(dag)
     stages: list[int | None] = [None] * len(dag)
-    for part, members in enumerate(parts.members):
-        for place in members:
-            streams[placement.order[place]] = assignment.streams[part]
+    for partition, members in enumerate(partitions.members):
+        for position in members:
+            streams[placement.order[position]] = assignment.streams[partition]
             if assignment.stages:
-                stages[placement.order[place]] = assignment.stages[part]
-    order = [placement.order[p] for part in assignment.launch_order() for p in parts.members[part]]
+                stages[placement.order[position]] = assignment.stages[partition]
+    order = [
+        placement.order[p]
+        for partition in assignment.launch_order()
+        for p in partitions.members[partition]
+    ]
     return replace(placement, order=order, streams=streams, stages=stages)
 
 
@@ -137,17 +141,17 @@ def order_launches(groups: Groups, placement: Placement, policy: str) -> Placeme
     """
     dag = _in_order(groups.dag, placement)
     nodes = placement.order
-    parts = _partitions(dag, placement)
-    demands = [groups.demand([nodes[p] for p in members]) for members in parts.members]
-    launched = _ordered(parts.dag, demands, policy)
-    stages = [placement.stages[nodes[members[0]]] for members in parts.members]
-    launched.sort(key=lambda part: -1 if (stage := stages[part]) is None else stage)
+    partitions = _partitions(dag, placement)
+    demands = [groups.demand([nodes[p] for p in members]) for members in partitions.members]
+    launched = _ordered(partitions.dag, demands, policy)
+    stages = [placement.stages[nodes[members[0]]] for members in partitions.members]
+    launched.sort(key=lambda partition: -1 if (stage := stages[partition]) is None else stage)
     order: list[int] = []
-    for part in launched:
-        members = parts.members[part]
+    for partition in launched:
+        members = partitions.members[partition]
         if len(members) > 1:
-            alone = [groups.demand([nodes[p]]) for p in members]
-            members = [members[i] for i in _ordered(subgraph(dag, members), alone, policy)]
+            node_demands = [groups.demand([nodes[p]]) for p in members]
+            members = [members[i] for i in _ordered(subgraph(dag, members), node_demands, policy)]
         order += [nodes[p] for p in members]
     return replace(placement, order=order)
 
@@ -166,7 +170,7 @@ def _in_order(dag: DAG, placement: Placement) -> DAG:
 
 
 def _partitions(ordered: DAG, placement: Placement) -> QuotientGraph:
-    """The partitions of a graph numbered in launch order; a node that is in none is one.
+    """The partitions of a graph numbered in launch order; a node in none is one by itself.
 
     Raises PipelineError where partitions depend on each other in a cycle.
     """

@@ -12,14 +12,15 @@ from compiler.scheduling.placement import Placement, check_placement
 from compiler.support.dag import DAG
 
 COLUMNS = 4
-"""By launch place: the node's number less the place, its partition, its stream, its stage."""
+"""By launch position: the node's number less the position, its partition, its stream, its stage."""
 
 
 def placement_to_text(dag: DAG, placement: Placement) -> str:
     """`NODES-DIGEST-CONTENT`: the graph's size and edges, then the placement, compressed."""
     order = placement.order
     columns = [
-        [v - place for place, v in enumerate(order)],
+        # Nodes stay near their number: small differences compress well.
+        [v - position for position, v in enumerate(order)],
         *(
             [column[v] for v in order]
             for column in (placement.partitions, placement.streams, placement.stages)
@@ -36,20 +37,20 @@ def _digest(dag: DAG) -> str:
 
 def placement_from_text(dag: DAG, text: str) -> Placement:
     """The placement of a text; raises PipelineError for a damaged one, or one of another graph."""
-    nodes, _, rest = text.partition("-")
-    digest, _, content = rest.partition("-")
+    nodes, _, tail = text.partition("-")
+    digest, _, content = tail.partition("-")
     if f"{nodes}-{digest}" != _digest(dag):
         raise PipelineError(
             f"the placement is of another graph of {nodes} groups; this one has {len(dag)}: search"
             " again, by compiling without a pipeline"
         )
     offsets, *columns = _columns(content, len(dag))
-    order = [place + (offset or 0) for place, offset in enumerate(offsets)]
+    order = [position + (offset or 0) for position, offset in enumerate(offsets)]
     if sorted(order) != list(range(len(dag))):
         raise PipelineError(_DAMAGED)
-    place_of = {v: place for place, v in enumerate(order)}
+    position_of = {v: position for position, v in enumerate(order)}
     partitions, streams, stages = (
-        [column[place_of[v]] for v in range(len(dag))] for column in columns
+        [column[position_of[v]] for v in range(len(dag))] for column in columns
     )
     placement = Placement(order, partitions, streams, stages)
     check_placement(dag, placement)

@@ -1,7 +1,7 @@
 """Weights that several nodes read: an order and streams that keep them in a core's own cache.
 
 A recurrence reads its weights at every step. Where two take turns, the cache holds those of both or
-of none, and the weights come from the cache that cores share.
+of neither, and the weights come from the cache that cores share.
 """
 
 from collections import Counter, OrderedDict
@@ -23,7 +23,7 @@ TEAM = 2
 
 SHARED_BYTES = 1 << 20
 """The least bytes of each read that must be found in the caches of a team, not of one core, before
-its cores share each node: 0.6 us a step, of waiting for each other and of what is not shared."""
+its cores share each node: 0.6 us a step for waiting for each other and for work not shared."""
 
 
 def missed_bytes(order: Sequence[int], reads: Reads, cache_bytes: int) -> float:
@@ -35,9 +35,9 @@ def missed_bytes(order: Sequence[int], reads: Reads, cache_bytes: int) -> float:
         if name in recent:
             # counted no further than where nothing of the weight is left in the cache
             distance = 0
-            for other in reversed(recent):
-                distance += recent[other]
-                if other == name or distance >= LOST * cache_bytes:
+            for weight in reversed(recent):
+                distance += recent[weight]
+                if weight == name or distance >= LOST * cache_bytes:
                     break
         missed += nbytes * min(1.0, max(0.0, ((distance / cache_bytes) - KEPT) / (LOST - KEPT)))
         recent[name] = nbytes
@@ -54,10 +54,10 @@ def keep_weights(dag: DAG, placement: Placement, reads: Reads, caches: Sequence[
     if not _shared(reads) or _is_bound(placement):
         return placement
     order = placement.order
-    deep = [order[place] for place in depth_first_order(subgraph(dag, order))]
+    deep = [order[position] for position in depth_first_order(subgraph(dag, order))]
     streams = _teamed(placement, deep, reads, caches[0])
-    before, after = ([missed_bytes(o, reads, size) for size in caches] for o in (order, deep))
-    if before <= after and streams == list(placement.streams):
+    missed, missed_deep = ([missed_bytes(o, reads, size) for size in caches] for o in (order, deep))
+    if missed <= missed_deep and streams == list(placement.streams):
         return placement
     return replace(placement, order=deep, streams=streams)
 
@@ -87,9 +87,9 @@ def _teamed(
     streams = list(placement.streams)
     if len(merged) < TEAM or None in merged:
         return streams
-    parts = ([v for v in readers if streams[v] == stream] for stream in merged)
-    apart = sum(missed_bytes(part, reads, cache_bytes) for part in parts)
-    gain = apart - missed_bytes(readers, reads, TEAM * cache_bytes)
+    by_stream = ([v for v in readers if streams[v] == stream] for stream in merged)
+    missed_apart = sum(missed_bytes(nodes, reads, cache_bytes) for nodes in by_stream)
+    gain = missed_apart - missed_bytes(readers, reads, TEAM * cache_bytes)
     if gain < SHARED_BYTES * len(readers):
         return streams
     first = min(stream for stream in merged if stream is not None)

@@ -24,12 +24,12 @@ STREAM_COUNTS = (4, 8, 16, 32, 2)
 """Streams that policies are tried with, the best guesses first."""
 
 STEP_TASKS = 2_000_000
-"""Moves are tried until so many tasks have been simulated, unless `MOST_MOVES` is reached."""
+"""Moves are tried until this many tasks have been simulated, unless `MOST_MOVES` is reached."""
 
 MOST_MOVES = 20_000
 
 START_TASKS = 40_000
-"""Policies are tried, the best guesses first, until they have placed so many nodes."""
+"""Policies are tried, the best guesses first, until they have placed this many nodes."""
 
 SEARCH_MARGIN = 0.05
 """The share by which moves must shorten a run to be taken: the simulator's median error.
@@ -38,7 +38,7 @@ Smaller gains are noise: schedules that it saw shortened by 1 to 4 % took up to 
 """
 
 SMALL = 24
-"""The policies that search themselves, IOS and the exact one, are tried up to so many nodes."""
+"""The policies that search themselves, IOS and the exact one, are tried up to this many nodes."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,21 @@ class ScheduleSearch:
 
     def waits(self, placement: Placement) -> Integers:
         """The waits that `elide-sync` leaves, as pairs of nodes."""
-        before = self.before
+        incoming = self.before
         if any(stage is not None for stage in placement.stages):
-            before = _rows(awaited_nodes(self.groups.dag, placement))
-        return kept_edges(state_of(placement), before)
+            incoming = _rows(awaited_nodes(self.groups.dag, placement))
+        return kept_edges(state_of(placement), incoming)
 
     def improved(
         self, start: Placement, width: int, steps: int, seed: int
     ) -> tuple[Placement, int]:
-        """A placement after so many moves on `width` streams, and how many were kept."""
+        """The placement after `steps` moves on `width` streams, and how many were kept."""
         chances = np.random.default_rng(seed).integers(0, 1 << 40, (steps, 4))
         state = state_of(start)
-        kept = improve(chances, width, state, self.before, self.after, self._tasks, self._latencies)
-        return placement_of(*state), kept
+        accepted = improve(
+            chances, width, state, self.before, self.after, self._tasks, self._latencies
+        )
+        return placement_of(*state), accepted
 
 
 def search(
@@ -101,8 +103,8 @@ def search(
 ) -> SearchResult:
     """The best placement by the simulator: never worse than any of `starts`.
 
-    `steps` is the number of moves tried, by default as many as take about a fifth of a second; they
-    are taken if they shorten the run by the share `margin`.
+    `steps` is the number of moves tried, by default those of about a fifth of a second; they are
+    taken if they shorten the run by the share `margin`.
     """
     judge = ScheduleSearch(groups, simulator)
     tried = dict[PlacementPolicy, tuple[float, Placement]]()
@@ -113,31 +115,32 @@ def search(
             continue
         tried[policy] = judge.makespan(placed), placed
     start = min(tried, key=lambda policy: tried[policy][0])
-    before, best = tried[start]
+    start_time, best = tried[start]
     steps = min(MOST_MOVES, STEP_TASKS // max(len(groups.dag), 1)) if steps is None else steps
+    # Moves may use more streams than the start did.
     width = max(STREAM_COUNTS[1], 1 + max((s for s in best.streams if s is not None), default=0))
-    placement, kept = judge.improved(best, width, steps, seed)
+    placement, accepted = judge.improved(best, width, steps, seed)
     moved = judge.makespan(placement)
-    after = before
-    if moved < (1.0 - margin) * before:
-        best, after = placement, moved
+    best_time = start_time
+    if moved < (1.0 - margin) * start_time:
+        best, best_time = placement, moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}
     return SearchResult(
         placement=best,
-        makespan=after,
+        makespan=best_time,
         start=start,
-        started_at=before,
+        started_at=start_time,
         moved=moved,
         steps=steps,
-        kept=kept,
+        kept=accepted,
         policies=figures,
     )
 
 
 def starts(count: int) -> list[PlacementPolicy]:
-    """The policies that are tried on so many nodes, one stream first."""
-    most = max(4, START_TASKS // max(count, 1))
-    return [*_starts(count)][:most]
+    """The policies that are tried on a graph of `count` nodes, one stream first."""
+    limit = max(4, START_TASKS // max(count, 1))
+    return [*_starts(count)][:limit]
 
 
 def _starts(count: int) -> Iterator[PlacementPolicy]:
@@ -160,9 +163,9 @@ def _starts(count: int) -> Iterator[PlacementPolicy]:
 
 def _rows(lists: Iterable[Iterable[int]]) -> Edges:
     """Lists one after another, and where each begins."""
-    parts = [list(row) for row in lists]
-    first = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-    return first, np.array([v for part in parts for v in part], np.int64)
+    rows = [list(items) for items in lists]
+    first = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return first, np.array([v for row in rows for v in row], np.int64)
 
 
 def state_of(placement: Placement) -> tuple[Integers, Integers, Booleans]:

@@ -64,8 +64,8 @@ class Simulator:
         simulator = Simulator(works)
         time = simulator.makespan(stream_of, order, edges)      # ns, about 0.2 us a task
 
-    With `early`, edges into launches that can begin early are programmatic; those of the first
-    tasks count as such, too, though they follow none.
+    With `early`, edges into launches that can begin early are programmatic; the first
+    tasks count as if they had such edges.
 
     Where tasks contend, a task that takes longer can make a run shorter, as in every list schedule
     (Graham, 1969); otherwise it cannot.
@@ -156,6 +156,7 @@ def predict(
     if mode != "graph":
         release, delay = dispatch(schedule, works, mode, device.latencies)
         works = [
+            # The first launch of each dispatch has no edge into it, so it cannot begin early.
             replace(work, early=max(0, work.early - (size > 0)))
             for work, size in zip(works, _together(schedule, mode), strict=True)
         ]
@@ -178,6 +179,7 @@ def dispatch(
         grouped = mode == "subgraphs" and (together[index] > 1 or work.launches > 1)
         launches = 1 if grouped else work.launches * together[index]
         launches *= together[index] > 0
+        # An event is recorded on the other stream and awaited on this one: two calls.
         host[index] = launches * latencies.launch + 2 * foreign * latencies.event
         delay[index] = launches * latencies.plain
     return host.cumsum(), delay

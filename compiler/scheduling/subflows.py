@@ -14,23 +14,23 @@ from compiler.support.dag import runs, without_implied
 def stream_predecessors(schedule: Schedule) -> list[set[int]]:
     """The task before each one on its stream: a set of one, or none."""
     last: dict[int, int] = {}
-    before: list[set[int]] = []
+    previous: list[set[int]] = []
     for index, task in enumerate(schedule.tasks):
-        before.append({last[task.stream]} if task.stream in last else set())
+        previous.append({last[task.stream]} if task.stream in last else set())
         last[task.stream] = index
-    return before
+    return previous
 
 
 def predecessors(schedule: Schedule) -> list[tuple[int, ...]]:
     """The edges into each task, by tokens and stream order, without those that others imply."""
     order = zip(schedule.tasks, stream_predecessors(schedule), strict=True)
-    return without_implied([list({*task.after, *before}) for task, before in order])
+    return without_implied([list({*task.after, *previous}) for task, previous in order])
 
 
 def remaining_waits(schedule: Schedule) -> list[tuple[int, ...]]:
     """For each task the fewest of its waits that, with stream order, order the same tasks."""
     order = zip(predecessors(schedule), stream_predecessors(schedule), strict=True)
-    return [tuple([u for u in edges if u not in before]) for edges, before in order]
+    return [tuple([u for u in edges if u not in previous]) for edges, previous in order]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,24 @@ def subflows(schedule: Schedule) -> list[Subflow]:
     return _with_edges(schedule, schedule.subflows)
 
 
-def _with_edges(schedule: Schedule, parts: Sequence[Sequence[int]]) -> list[Subflow]:
-    before = waits_between(parts, predecessors(schedule))
+def _with_edges(schedule: Schedule, groups: Sequence[Sequence[int]]) -> list[Subflow]:
+    waits = waits_between(groups, predecessors(schedule))
     return [
-        Subflow(schedule.tasks[tasks[0]].stream, tuple(tasks), after)
-        for tasks, after in zip(parts, without_implied([*map(list, before)]), strict=True)
+        Subflow(schedule.tasks[tasks[0]].stream, tuple(tasks), awaited)
+        for tasks, awaited in zip(groups, without_implied([*map(list, waits)]), strict=True)
     ]
 
 
-def waits_between(parts: Sequence[Sequence[int]], waits: Iterable[Iterable[int]]) -> list[set[int]]:
-    """For each part of the tasks the others that tasks in it wait for, by their positions."""
-    part_of = {task: part for part, tasks in enumerate(parts) for task in tasks}
-    awaited_by: list[set[int]] = [set() for _ in parts]
+def waits_between(
+    groups: Sequence[Sequence[int]], waits: Iterable[Iterable[int]]
+) -> list[set[int]]:
+    """For each group of tasks the other groups that its tasks wait for, by position."""
+    group_of = {task: group for group, tasks in enumerate(groups) for task in tasks}
+    awaited_by: list[set[int]] = [set() for _ in groups]
     for task, awaited in enumerate(waits):
-        awaited_by[part_of[task]].update([part_of[other] for other in awaited])
-    for part, others in enumerate(awaited_by):
-        others.discard(part)
+        awaited_by[group_of[task]].update([group_of[earlier] for earlier in awaited])
+    for group, awaited in enumerate(awaited_by):
+        awaited.discard(group)
     return awaited_by
 
 
@@ -89,41 +91,42 @@ def partition_runs(partitions: Sequence[int | None]) -> list[range]:
                 f"partition {partition} is not in one piece in launch order: run order-launches"
             )
         seen.add(partition)
+        # Each node without a partition is a run of None.
         seen.discard(None)
     return partitions_in_runs
 
 
 def stage_barriers(
-    parts: Sequence[range], streams: Sequence[int | None], stages: Sequence[int | None]
+    groups: Sequence[range], streams: Sequence[int | None], stages: Sequence[int | None]
 ) -> list[list[int]]:
-    """Which earlier parts each part awaits so that stages follow each other.
+    """Which earlier groups each group awaits so that stages follow each other.
 
-    `streams` and `stages` are of the nodes that the parts hold, in launch order. A stage's first
-    part on each stream awaits the last ones of all streams before the stage; parts without a stage
-    await none. Raises PipelineError where a part has several, or stages do not ascend.
+    `streams` and `stages` are those of the groups' nodes in launch order. A stage's first group on
+    each stream awaits the last one of every stream before the stage; groups without a stage await
+    none. Raises PipelineError where a group has several stages, or they do not ascend.
     """
     last: dict[int | None, int] = {}
     awaited: list[int] = []
     barriers: list[list[int]] = []
     stage: int | None = None
     entered = set[int | None]()
-    for index, places in enumerate(parts):
+    for index, places in enumerate(groups):
         stream = _only("runs on streams", streams[places.start : places.stop])
-        own = _only("is in stages", stages[places.start : places.stop])
-        if stage is not None and (own is None or own < stage):
+        group_stage = _only("is in stages", stages[places.start : places.stop])
+        if stage is not None and (group_stage is None or group_stage < stage):
             raise PipelineError("stages are not in launch order: run assign-streams again")
-        if own != stage:
-            stage = own
+        if group_stage != stage:
+            stage = group_stage
             entered = set[int | None]()
             awaited = list(last.values())
-        barriers.append([] if own is None or stream in entered else awaited)
+        barriers.append([] if group_stage is None or stream in entered else awaited)
         entered.add(stream)
         last[stream] = index
     return barriers
 
 
 def _only(what: str, values: Sequence[int | None]) -> int | None:
-    """The value that all nodes of a part share."""
+    """The value that all nodes of a group share."""
     if values.count(values[0]) != len(values):
         named = " and ".join(map(str, dict.fromkeys(values)))
         raise PipelineError(f"a partition {what} {named}: run assign-streams after partition-graph")

@@ -15,8 +15,8 @@ def equal_intervals(dag: DAG, order: Sequence[int], partitions: int) -> list[int
     """The partition of each node when an order is divided into intervals of nearly equal work."""
     ends = list(accumulate((dag.costs[v] for v in order), initial=0))
     partition_of = [0] * len(dag)
-    for place, v in enumerate(order):
-        middle = ends[place] + ends[place + 1]
+    for position, v in enumerate(order):
+        middle = ends[position] + ends[position + 1]
         total = 2 * max(ends[-1], 1)
         partition_of[v] = min(partitions - 1, middle * partitions // total)
     return partition_of
@@ -56,13 +56,14 @@ def _best_move(
     """
     here = partition_of[v]
     cost = dag.costs[v]
-    before = [partition_of[u] for u in dag.predecessors[v]]
-    after = [partition_of[w] for w in dag.successors[v]]
-    low, high = max(before, default=here), min(after, default=here)
+    earlier = [partition_of[u] for u in dag.predecessors[v]]
+    later = [partition_of[w] for w in dag.successors[v]]
+    low, high = max(earlier, default=here), min(later, default=here)
     if low == high:
         return here
-    gains = {here: 0, low: before.count(low), high: after.count(high)}
+    gains = {here: 0, low: earlier.count(low), high: later.count(high)}
     fits = (c for c in gains if c == here or work[c] + cost <= limit)
+    # Of equal gains the node stays: it might move back and forth in every round.
     return max(fits, key=lambda c: (gains[c], c == here, -work[c]))
 
 

@@ -21,8 +21,8 @@ def opara_chains(dag: DAG) -> list[int]:
     continued = [False] * len(dag)
     chain_of: list[int] = []
     chains = 0
-    for before in dag.predecessors:
-        free = next((u for u in before if not continued[u]), None)
+    for predecessors in dag.predecessors:
+        free = next((u for u in predecessors if not continued[u]), None)
         if free is None:
             chain_of.append(chains)
             chains += 1

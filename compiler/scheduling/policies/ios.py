@@ -35,10 +35,10 @@ def narrowest_position(widths: Sequence[int], begin: int, end: int) -> int:
 def crossing_tensors(dag: DAG) -> list[int]:
     """For each position in node order, how many nodes before it are needed after it."""
     ends = [0] * (len(dag) + 2)
-    for u, after in enumerate(dag.successors):
-        if after:
+    for u, successors in enumerate(dag.successors):
+        if successors:
             ends[u + 1] += 1
-            ends[after[-1] + 1] -= 1
+            ends[successors[-1] + 1] -= 1
     for position in range(1, len(ends)):
         ends[position] += ends[position - 1]
     return ends
@@ -50,7 +50,7 @@ class _Block:
 
     dag: DAG
     groups: int
-    left: int = field(default_factory=lambda: MOST_ENDINGS)
+    budget: int = field(default_factory=lambda: MOST_ENDINGS)
     best: dict[int, tuple[float, NodeSets]] = field(
         default_factory=dict[int, tuple[float, NodeSets]]
     )
@@ -67,8 +67,8 @@ class _Block:
         backwards = list[Stage]()
         self.cost(state)
         while state:
-            groups = sorted(self.best[state][1], key=lambda part: (-self.costs[part], part))
-            backwards.append(tuple(self.nodes(part) for part in groups))
+            groups = sorted(self.best[state][1], key=lambda group: (-self.costs[group], group))
+            backwards.append(tuple(self.nodes(group) for group in groups))
             state &= ~sum(groups)
         return backwards[::-1]
 
@@ -81,6 +81,7 @@ class _Block:
         if not state:
             return 0.0
         if state not in self.best:
+            # Of equal costs the largest mask, whatever the order in which endings come.
             cost, _, groups = min(
                 (self.cost(state & ~sum(groups)) + self.stage_cost(groups), -sum(groups), groups)
                 for groups in self.endings(state)
@@ -93,43 +94,43 @@ class _Block:
         nodes = [v for v in reversed(range(len(self.dag))) if state >> v & 1]
         stack: list[tuple[int, int, NodeSets]] = [(0, 0, ())]
         while stack:
-            index, chosen, parts = stack.pop()
-            if chosen and len(parts) <= self.groups:
-                yield parts
-            rest = state & ~chosen
-            for place in range(index, len(nodes)):
-                v = nodes[place]
-                if not self.after[v] & rest and (merged := self.merge(v, parts)):
-                    self.left -= 1
-                    if self.left < 0:
+            index, chosen, groups = stack.pop()
+            if chosen and len(groups) <= self.groups:
+                yield groups
+            remaining = state & ~chosen
+            for position in range(index, len(nodes)):
+                v = nodes[position]
+                if not self.after[v] & remaining and (merged := self.merge(v, groups)):
+                    self.budget -= 1
+                    if self.budget < 0:
                         raise _TooLarge
-                    stack.append((place + 1, chosen | 1 << v, merged))
+                    stack.append((position + 1, chosen | 1 << v, merged))
 
-    def merge(self, v: int, parts: NodeSets) -> NodeSets:
+    def merge(self, v: int, groups: NodeSets) -> NodeSets:
         """The groups with a node added to those it feeds; empty if that makes one too large."""
         merged = 1 << v
-        others = list[int]()
-        for part in parts:
-            if part & self.after[v]:
-                merged |= part
+        separate = list[int]()
+        for group in groups:
+            if group & self.after[v]:
+                merged |= group
             else:
-                others.append(part)
-        return (*others, merged) if merged.bit_count() <= GROUP_NODES else ()
+                separate.append(group)
+        return (*separate, merged) if merged.bit_count() <= GROUP_NODES else ()
 
     def stage_cost(self, groups: NodeSets) -> float:
         """Nanoseconds: the longest group, or all work where the device is full; then a barrier."""
-        for part in groups:
-            if part not in self.costs:
-                self._measure(part)
-        longest = max(self.costs[part] for part in groups)
-        return max(longest, sum(self.work[part] for part in groups)) + WAIT_NS
+        for group in groups:
+            if group not in self.costs:
+                self._measure(group)
+        longest = max(self.costs[group] for group in groups)
+        return max(longest, sum(self.work[group] for group in groups)) + WAIT_NS
 
-    def _measure(self, part: int) -> None:
-        nodes = self.nodes(part)
+    def _measure(self, group: int) -> None:
+        nodes = self.nodes(group)
         costs = self.dag.costs
         shares = self.dag.shares
-        self.costs[part] = sum(costs[v] for v in nodes)
-        self.work[part] = sum(costs[v] * shares[v] for v in nodes) if shares else 0.0
+        self.costs[group] = sum(costs[v] for v in nodes)
+        self.work[group] = sum(costs[v] * shares[v] for v in nodes) if shares else 0.0
 
 
 def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) -> list[Stage]:
@@ -141,8 +142,8 @@ def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) ->
         except _TooLarge:
             pass
     middle = narrowest_position(widths, nodes.start, nodes.start + min(len(nodes), 2 * BLOCK_NODES))
-    parts = range(nodes.start, middle), range(middle, nodes.stop)
-    return [stage for part in parts for stage in _block_stages(dag, part, widths, groups)]
+    halves = range(nodes.start, middle), range(middle, nodes.stop)
+    return [stage for half in halves for stage in _block_stages(dag, half, widths, groups)]
 
 
 @STREAM_ASSIGNMENTS.register("ios")

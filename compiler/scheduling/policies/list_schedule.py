@@ -36,5 +36,5 @@ def makespan(dag: DAG, assignment: Assignment) -> int:
 
 
 def assignment_bound(dag: DAG, streams: int) -> int:
-    """No assignment to so many streams is faster, in ns: the longest path, and work by streams."""
+    """A lower bound in ns: the longest path, or the work divided by the number of streams."""
     return max(dag.longest_path(), -(-sum(dag.costs) // streams))

@@ -12,7 +12,7 @@ FREE = -1
 
 
 def maximum_matching(neighbours: Sequence[Sequence[int]], right: int) -> list[int]:
-    """The partner of each left node among `right` right ones, or `FREE`; as many as possible.
+    """A maximum matching: each left node's partner among `right` right ones, or `FREE`.
 
     Hopcroft and Karp (SIAM J. Comput. 2(4), 1973), in O(edges * sqrt(nodes)).
     """
@@ -54,8 +54,9 @@ def _augment(
         v = neighbours[u][next_edge[u]]
         next_edge[u] += 1
         if left_of[v] == FREE:
-            for left, mate in zip(stack, [*path, v], strict=True):
-                partner[left], left_of[mate] = mate, left
+            for node, mate in zip(stack, [*path, v], strict=True):
+                partner[node] = mate
+                left_of[mate] = node
             return True
         if layers[left_of[v]] == layers[u] + 1:
             path.append(v)
@@ -71,7 +72,7 @@ def nimble_chains(dag: DAG) -> list[int]:
     """Nimble (NeurIPS 2020), Algorithm 1: the chain of each node, numbered from 0.
 
     A maximum matching M of the minimum equivalent graph's edges links nodes to chains; then each
-    node waits for all but one of those it must: |edges| - |M| waits, the fewest of any streams
+    node waits for all but one of its predecessors: |edges| - |M| waits, the fewest of any streams
     that keep independent nodes apart. O(n * e / 64 + e * sqrt(n)).
     """
     reduced = transitive_reduction(dag)
@@ -82,12 +83,12 @@ def _numbered(following: Sequence[int]) -> list[int]:
     """A number for each maximal path of successors, in the order of the paths' first nodes."""
     chain_of = [FREE] * len(following)
     chains = 0
-    for v, after in enumerate(following):
+    for v, successor in enumerate(following):
         if chain_of[v] == FREE:
             chain_of[v] = chains
             chains += 1
-        if after != FREE:
-            chain_of[after] = chain_of[v]
+        if successor != FREE:
+            chain_of[successor] = chain_of[v]
     return chain_of
 
 

@@ -23,24 +23,24 @@ class _Search:
     dag: DAG
     streams: int
     best: int
-    found: Assignment
+    incumbent: Assignment
     steps: int = field(default_factory=lambda: MOST_STEPS)
     order: list[int] = field(default_factory=list[int])
     seen: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
 
     def __post_init__(self) -> None:
         self.ranks = self.dag.upward_ranks()
-        self.waiting = [len(before) for before in self.dag.predecessors]
+        self.waiting = [len(predecessors) for predecessors in self.dag.predecessors]
         self.stream_of, self.finish = [0] * len(self.dag), [0] * len(self.dag)
         self.free: list[int] = []
-        self.left = sum(self.dag.costs)
+        self.remaining = sum(self.dag.costs)
         self.bound = assignment_bound(self.dag, self.streams)
 
     def run(self, ready: Sequence[int]) -> None:
         """Try every next step; those that cannot beat the best are pruned."""
         if len(self.order) == len(self.dag):
             self.best = max(self.finish, default=0)
-            self.found = Assignment(list(self.stream_of), order=list(self.order))
+            self.incumbent = Assignment(list(self.stream_of), order=list(self.order))
             return
         for start, _, v, stream in sorted(self.moves(ready)):
             if self.best <= self.bound or self.steps <= 0:
@@ -65,10 +65,10 @@ class _Search:
 
     def go_on(self, v: int, stream: int, start: int, ready: Sequence[int]) -> None:
         """Take one step, search from there, and take it back."""
-        before = list(self.free)
+        free = list(self.free)
         self.free[stream : stream + 1] = [start + self.dag.costs[v]]
         self.stream_of[v], self.finish[v] = stream, start + self.dag.costs[v]
-        self.left -= self.dag.costs[v]
+        self.remaining -= self.dag.costs[v]
         self.order.append(v)
         for w in self.dag.successors[v]:
             self.waiting[w] -= 1
@@ -78,15 +78,16 @@ class _Search:
         for w in self.dag.successors[v]:
             self.waiting[w] += 1
         self.order.pop()
-        self.left += self.dag.costs[v]
+        self.remaining += self.dag.costs[v]
         self.finish[v] = 0
-        self.free = before
+        self.free = free
 
     def hopeful(self) -> bool:
         """Whether the state is new, and the work left fits below the best."""
         idle = self.streams - len(self.free)
         ends = sum(min(self.best, end) for end in self.free)
-        if ends + self.left > (self.best - 1) * (len(self.free) + idle):
+        # Times are whole: on every stream a better schedule ends by best - 1.
+        if ends + self.remaining > (self.best - 1) * (len(self.free) + idle):
             return False
         state = self.state()
         if state in self.seen:
@@ -95,24 +96,27 @@ class _Search:
         return True
 
     def state(self) -> tuple[object, ...]:
-        """All that the rest depends on, the same for streams that change places."""
+        """All that the remaining schedule depends on, the same for permuted streams."""
         live: list[list[tuple[int, int]]] = [[] for _ in self.free]
         for v in self.order:
             if any(self.waiting[w] for w in self.dag.successors[v]):
                 live[self.stream_of[v]].append((v, self.finish[v]))
-        parts = sorted((end, tuple(values)) for end, values in zip(self.free, live, strict=True))
-        return frozenset(self.order), max(self.finish, default=0), tuple(parts)
+        streams = sorted((end, tuple(values)) for end, values in zip(self.free, live, strict=True))
+        return frozenset(self.order), max(self.finish, default=0), tuple(streams)
 
 
 def branch_and_bound(dag: DAG, streams: int) -> tuple[Assignment, bool]:
-    """The best assignment found, at least as good as every other policy's, and whether proven."""
-    others = [policy for name, policy in STREAM_ASSIGNMENTS.items() if name != "optimal"]
-    assignments = [policy(dag, streams) for policy in others]
-    unstaged = [Assignment(one.streams, order=one.launch_order()) for one in assignments]
-    first = min(unstaged, key=lambda one: makespan(dag, one))
+    """The best assignment, no worse than any other policy's, and whether it is proven optimal."""
+    policies = [policy for name, policy in STREAM_ASSIGNMENTS.items() if name != "optimal"]
+    assignments = [policy(dag, streams) for policy in policies]
+    unstaged = [
+        Assignment(assignment.streams, order=assignment.launch_order())
+        for assignment in assignments
+    ]
+    first = min(unstaged, key=lambda assignment: makespan(dag, assignment))
     work = _Search(dag, streams, makespan(dag, first), first)
-    work.run([v for v, before in enumerate(dag.predecessors) if not before])
-    return work.found, work.steps > 0 or work.best <= work.bound
+    work.run([v for v, predecessors in enumerate(dag.predecessors) if not predecessors])
+    return work.incumbent, work.steps > 0 or work.best <= work.bound
 
 
 @STREAM_ASSIGNMENTS.register("optimal")

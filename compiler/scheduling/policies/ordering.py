@@ -52,7 +52,8 @@ def order_opara(dag: DAG, demands: Sequence[Demand]) -> list[int]:
     Two ready lists alternate while both hold nodes; within a list the least demand goes first.
     O(n log n + e).
     """
-    waiting = [len(before) for before in dag.predecessors]
+    waiting = [len(predecessors) for predecessors in dag.predecessors]
+    # Indexed by whether a node is memory-bound.
     ready: tuple[list[tuple[float, int]], list[tuple[float, int]]] = ([], [])
     for v in (v for v, count in enumerate(waiting) if not count):
         heappush(ready[demands[v].memory_bound], (demands[v].share, v))

@@ -44,9 +44,9 @@ class _Ready:
     def settle(self) -> None:
         """Forget the finished partition: nodes it released and left are like any other."""
         for *_, v in self.local:
-            leaving, depth, before, _ = self.key(v, 0)
-            heappush(self.masters, (depth, before, leaving, v))
-            heappush(self.companions, (leaving, depth, before, v))
+            leaving, depth, fan_in, _ = self.key(v, 0)
+            heappush(self.masters, (depth, fan_in, leaving, v))
+            heappush(self.companions, (leaving, depth, fan_in, v))
         self.local.clear()
 
     def pop_master(self, part_of: list[int]) -> int | None:
@@ -78,7 +78,7 @@ def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
     """
     threshold = sum(dag.costs) * max_nodes / max(len(dag), 1)
     partition_of = [-1] * len(dag)
-    waiting = [len(before) for before in dag.predecessors]
+    waiting = [len(predecessors) for predecessors in dag.predecessors]
     ready = _Ready(dag, dag.depths())
     for v in (v for v, count in enumerate(waiting) if count == 0):
         ready.release(v, 0)
@@ -103,8 +103,8 @@ def _release_successors(
     for v in dag.successors[node]:
         waiting[v] -= 1
         if waiting[v] == 0:
-            before = dag.predecessors[v]
-            ready.release(v, sum(partition_of[u] == partition_of[node] for u in before))
+            predecessors = dag.predecessors[v]
+            ready.release(v, sum(partition_of[u] == partition_of[node] for u in predecessors))
 
 
 @PARTITIONINGS.register("none")

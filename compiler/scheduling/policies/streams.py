@@ -26,7 +26,7 @@ def assign_ppd(dag: DAG, streams: int) -> Assignment:
     The search starts at all sources at once; a node's stream is the number of nodes visited
     before it, modulo `streams`, so no other folding is needed.
     """
-    queue = [v for v, before in enumerate(dag.predecessors) if not before]
+    queue = [v for v, predecessors in enumerate(dag.predecessors) if not predecessors]
     seen = set(queue)
     for u in queue:
         fresh = [v for v in dag.successors[u] if v not in seen]
@@ -71,6 +71,7 @@ def assign_critical_path(dag: DAG, streams: int) -> Assignment:
     free = [0] * streams
     idle = [(0, stream) for stream in range(streams)]
     for v in order:
+        # The heap keeps older times of a stream: only its latest counts.
         while idle[0][0] != free[idle[0][1]]:
             heappop(idle)
         ready = _ready_times(dag, v, stream_of, finish)
@@ -91,11 +92,12 @@ def _ready_times(dag: DAG, v: int, stream_of: list[int], finish: list[int]) -> d
     ends: dict[int, int] = {}
     for u in dag.predecessors[v]:
         ends[stream_of[u]] = max(ends.get(stream_of[u], 0), finish[u])
+    # Of the streams other than a given one, the last to end is among the last two of all.
     first, second = (*sorted(((end, s) for s, end in ends.items()), reverse=True)[:2], *_NEVER)[:2]
     ready = {ANYWHERE: first[0] + WAIT_NS if ends else 0}
     for stream, end in ends.items():
-        other = second if stream == first[1] else first
-        ready[stream] = max(end, other[0] + WAIT_NS if other[1] != ANYWHERE else 0)
+        elsewhere = second if stream == first[1] else first
+        ready[stream] = max(end, elsewhere[0] + WAIT_NS if elsewhere[1] != ANYWHERE else 0)
     return ready
 
 
