@@ -34,14 +34,14 @@ def direct_access(definition: type[DefinitionT]) -> type[DefinitionT]:
 
 
 def _reader(field: BaseAccessor) -> Callable[[Any], Any] | None:
-    """The function that reads a field; None where the sizes of others decide its place."""
-    kept = ALL_OF_A_KIND.get(field.construct)
-    if kept is None:
+    """The function that reads a field; None where the sizes of others decide its index."""
+    attribute = ALL_OF_A_KIND.get(field.construct)
+    if attribute is None:
         return None
     if isinstance(field, UniqueVariadicAccessor) and field.num_defs == 1:
-        return attrgetter(kept)
+        return attrgetter(attribute)
     if isinstance(field, BeforeVariadicSingleAccessor):
-        every = attrgetter(kept)
-        place = field.idx
-        return lambda operation: every(operation)[place]
+        every = attrgetter(attribute)
+        index = field.idx
+        return lambda operation: every(operation)[index]
     return None

@@ -57,11 +57,11 @@ def verify_operator(
     `constants` are the values of inputs that are constants. Layouts are verified elsewhere.
     """
     key = tuple(inputs), tuple(constants), tuple(attributes.items())
-    wanted = _results(op_type, *key, len(outputs))
-    for i, (given, type) in enumerate(zip(outputs, wanted, strict=True)):
-        if given is type or isinstance(given, NoneType):
+    expected = _results(op_type, *key, len(outputs))
+    for i, (output, type) in enumerate(zip(outputs, expected, strict=True)):
+        if output is type or isinstance(output, NoneType):
             continue
-        first = with_block(given, 0)
+        first = with_block(output, 0)
         shapes = plain_shape(first.get_shape()), plain_shape(type.get_shape())
         if not (first.element_type == type.element_type and shapes[0] == shapes[1]):
-            raise VerifyException(f"{op_type} gives {type}, its result {i} is {given}")
+            raise VerifyException(f"{op_type} gives {type}, its result {i} is {output}")

@@ -31,6 +31,7 @@ def canonicalise_operators(module: ModuleOp) -> None:
             if by_operands:
                 check_attributes(onnx_entry(op.type_name), written)
             use = canonical_use(op.type_name, used_values(op), written, len(op.outputs))
+        # The verifier says what is wrong, with the operation's position.
         except Mismatch:
             continue
         if by_operands:

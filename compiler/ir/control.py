@@ -31,7 +31,7 @@ def _flags(values: Sequence[bool]) -> Attribute:
 
 
 def loop_form(attribute: DictionaryAttr) -> ControlForm:
-    """The form that an attribute stands for; raises VerifyException if it is none."""
+    """The form that an attribute stands for; raises VerifyException for any other."""
     entries = attribute.data
     length = entries.get("length")
     return ControlForm(
@@ -69,6 +69,8 @@ def verify_control(
     bodies: Sequence[tuple[Sequence[SSAValue], Sequence[SSAValue]]],
 ) -> None:
     """Raise VerifyException unless bodies, by their inputs and outputs, fit the form."""
-    signatures: list[Signature] = [(types_of(given), types_of(made)) for given, made in bodies]
+    signatures: list[Signature] = [
+        (types_of(inputs), types_of(outputs)) for inputs, outputs in bodies
+    ]
     if fault := misfit(form, types_of(reads), types_of(results), signatures):
         raise VerifyException(f"a {name} {fault}")

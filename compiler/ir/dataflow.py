@@ -63,6 +63,7 @@ def _text(content: str) -> StringAttr:
 
 def verify_order(block: Block) -> None:
     """Reject a use before its definition, which xDSL itself accepts."""
+    # xDSL's dominance check is of blocks, not of the operations in one.
     seen: set[SSAValue] = set(block.args)
     for op in block.ops:
         if any(operand not in seen for operand in op.operands):
@@ -190,8 +191,8 @@ class OperatorOp(IRDLOperation):
 
     def __getitem__(self, name: str) -> Any:
         """The value of an attribute, or its default; KeyError for one that has neither."""
-        own = self.attributes.get(name)
-        return attributes_of(self)[name] if own is None else attribute_to_value(own)
+        attribute = self.attributes.get(name)
+        return attributes_of(self)[name] if attribute is None else attribute_to_value(attribute)
 
     @property
     def node_name(self) -> str:

@@ -25,6 +25,7 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
     graphs = [*_graphs_in(module)]
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
+    # A walk meets a graph before those of its bodies: reversed, the inner ones come first.
     return graphs[::-1]
 
 
@@ -94,9 +95,10 @@ def replace(op: Operation, values: Sequence[SSAValue]) -> None:
 
 def erase_dead(operations: Sequence[Operation]) -> bool:
     """Erase operations without users, in reverse order; whether there were any."""
-    before = len(operations)
-    kept = [op for op in reversed(operations) if not _erased_if_dead(op)]
-    return len(kept) < before
+    count = len(operations)
+    # Users come after what they use: in reverse, one pass erases chains of dead operations.
+    alive = [op for op in reversed(operations) if not _erased_if_dead(op)]
+    return len(alive) < count
 
 
 def _erased_if_dead(op: Operation) -> bool:
@@ -119,7 +121,7 @@ def reorder_groups(graph: GraphOp, groups: Sequence[GroupOp]) -> None:
     terminator = operations.pop()
     del ordered[terminator]
     for op in (*groups, *(op for op in operations if isinstance(op, OperatorOp))):
-        _place(op, ordered)
+        _append(op, ordered)
     if list(ordered) == operations:
         return
     for op in ordered:
@@ -127,7 +129,7 @@ def reorder_groups(graph: GraphOp, groups: Sequence[GroupOp]) -> None:
         block.insert_op_before(op, terminator)
 
 
-def _place(op: Operation, ordered: dict[Operation, None]) -> None:
+def _append(op: Operation, ordered: dict[Operation, None]) -> None:
     """Append an operation after the views that it uses; not recursive, as chains may be long."""
     stack = [op]
     while stack:

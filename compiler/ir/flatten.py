@@ -83,12 +83,12 @@ def _task(
     subflow: int | None,
     buffers: dict[SSAValue, View],
 ) -> Task:
-    after, reads, writes = launch.parts
+    tokens, reads, writes = launch.parts
     nodes = launch.nodes or ()
     return Task(
         kernel=_kernel_of(launch),
         stream=launch.stream.value.data,
-        after=tuple([last[token] for token in after]),
+        after=tuple([last[token] for token in tokens]),
         reads=tuple([buffers[value] for value in reads]),
         writes=tuple([buffers[value] for value in writes]),
         subflow=subflow,

@@ -41,10 +41,10 @@ def symbols_of_group(group: GroupOp) -> tuple[Symbol, ...]:
     """
     ops = list(group.body.block.ops)
     values = [*group.body.block.args, *(value for op in ops for value in op.results)]
-    own = [symbols_of_type(value.type) for value in values]
+    occurrences = [symbols_of_type(value.type) for value in values]
     for op in ops:
-        own += [symbols_of_attribute(op.attributes[name]) for name in sorted(op.attributes)]
-    return tuple(dict.fromkeys(symbol for symbols in own for symbol in symbols))
+        occurrences += [symbols_of_attribute(op.attributes[name]) for name in sorted(op.attributes)]
+    return tuple(dict.fromkeys(symbol for symbols in occurrences for symbol in symbols))
 
 
 def kernel_symbols(symbols: Sequence[Symbol]) -> dict[Symbol, Symbol]:

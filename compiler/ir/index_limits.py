@@ -13,11 +13,11 @@ from compiler.tensors.substitution import shape_at_hints
 
 
 def index_limits(graph: GraphOp) -> dict[str, int]:
-    """For each input by name that operators take as indices, the least number beyond them.
+    """For each input by name that operators take as indices, the least number out of range.
 
-    Where sizes depend on symbols it is that of the example sizes.
-    Only indices that reach their operator as they were given are seen. There is none below 1, as
-    where an operator takes rows of an empty tensor, which no run may.
+    Where sizes depend on symbols it is that of the example sizes. Only indices that reach their
+    operator unchanged are considered. No limit is below 1, even where an operator takes rows of an
+    empty tensor, which no run may.
     """
     names = dict(zip(graph.body.block.args, (name.data for name in graph.input_names), strict=True))
     limits: dict[str, int] = {}

@@ -17,10 +17,10 @@ def kept(function: Callable[[Attribute], ResultT]) -> Callable[[Attribute], Resu
     name = f"_{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
-    def found(attribute: Attribute) -> ResultT:
+    def stored(attribute: Attribute) -> ResultT:
         facts = vars(attribute)
         if name not in facts:
             facts[name] = function(attribute)
         return facts[name]
 
-    return found
+    return stored

@@ -15,7 +15,7 @@ from xdsl.printer import Printer
 
 @irdl_custom_directive
 class KernelName(CustomDirective):
-    """A group's kernel, if it has one: xDSL would take operands in its place for a type."""
+    """A group's kernel, if it has one: xDSL would read the operands in its place as a type."""
 
     kernel: AttributeVariable
 

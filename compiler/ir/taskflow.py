@@ -61,8 +61,8 @@ Values = tuple[SSAValue, ...]
 
 
 @cache
-def _segments(after: int, reads: int, writes: int) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i32, [after, reads, writes])
+def _segments(tokens: int, reads: int, writes: int) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, [tokens, reads, writes])
 
 
 @irdl_op_definition
@@ -166,24 +166,24 @@ class AccessOp(TaskOp):
         writes: Sequence[SSAValue],
         nodes: Sequence[str],
         cost: int | None,
-        others: Mapping[str, Attribute],
+        specific: Mapping[str, Attribute],
         regions: Sequence[Region] = (),
     ) -> None:
-        """Set up the operation; `others` are the properties that not all such tasks have."""
-        known: dict[str, Attribute] = {
-            **others,
+        """Set up the operation; `specific` are the properties that not all such tasks have."""
+        properties: dict[str, Attribute] = {
+            **specific,
             "stream": int64(stream),
             "operandSegmentSizes": _segments(0, len(reads), len(writes)),
         }
         if nodes:
-            known["nodes"] = ArrayAttr([StringAttr(n) for n in nodes])
+            properties["nodes"] = ArrayAttr([StringAttr(n) for n in nodes])
         if cost is not None:
-            known["cost"] = int64(cost)
+            properties["cost"] = int64(cost)
         # Straight to the base: matching arguments with the definition takes most of the time.
         Operation.__init__(
             self,
             operands=[*reads, *writes],
-            properties=known,
+            properties=properties,
             result_types=[TOKEN],
             regions=regions,
         )
@@ -193,9 +193,9 @@ class AccessOp(TaskOp):
         """The tokens that the task waits for, its reads and its writes: faster than each alone."""
         sizes = self.properties["operandSegmentSizes"]
         assert isinstance(sizes, DenseArrayBase)
-        after, reads, _ = unpack("<3i", sizes.data.data)
+        tokens, reads, _ = unpack("<3i", sizes.data.data)
         values = tuple(self.operands)
-        return values[:after], values[after : after + reads], values[after + reads :]
+        return values[:tokens], values[tokens : tokens + reads], values[tokens + reads :]
 
     @property
     def after(self) -> Sequence[SSAValue]:
@@ -240,7 +240,7 @@ class LaunchOp(AccessOp):
 class ControlTaskOp(AccessOp):
     """Base of an If and a Loop: bodies are graphs over the buffers that it reads and writes.
 
-    Which these are is said by `ControlForm`; the workspaces end with the arena of the bodies.
+    `ControlForm` says which these are; the workspaces end with the arena of the bodies.
     """
 
     bodies = region_def("single_block")
@@ -304,17 +304,18 @@ class SubflowOp(TaskOp):
                 raise VerifyException("a subflow holds launches on its stream, without tokens")
 
 
-def set_after(task: TaskOp, after: Sequence[SSAValue]) -> None:
+def set_after(task: TaskOp, tokens: Sequence[SSAValue]) -> None:
     """Replace the tokens that a task waits for."""
     if isinstance(task, AccessOp):
         _, reads, writes = task.parts
-        task.operands = (*after, *reads, *writes)
-        sizes = _segments(len(after), len(reads), len(writes))
+        task.operands = (*tokens, *reads, *writes)
+        sizes = _segments(len(tokens), len(reads), len(writes))
         task.properties["operandSegmentSizes"] = sizes
     else:
-        task.operands = list(after)
+        task.operands = list(tokens)
 
 
 def graphs_inside_out(module: ModuleOp) -> list[GraphOp]:
     """Every graph of a module: those of bodies before the one around them."""
+    # In reverse, the operations of a region come before the one that holds it.
     return [op for op in module.walk(reverse=True) if isinstance(op, GraphOp)]

@@ -49,9 +49,10 @@ def make_control(
 ) -> ControlTaskOp:
     """The If or Loop of a form, over the buffers that it reads and writes."""
     loops = form.kind == "loop"
+    # `initialise` sets up all of an operation: irdl's constructor would do it again.
     op = (LoopTaskOp if loops else IfTaskOp).__new__(LoopTaskOp if loops else IfTaskOp)
-    others = {"form": form_attribute(form)} if loops else {}
-    op.initialise(stream, *accesses, nodes, cost, others, regions=[Region(Block(bodies))])
+    specific = {"form": form_attribute(form)} if loops else {}
+    op.initialise(stream, *accesses, nodes, cost, specific, regions=[Region(Block(bodies))])
     return op
 
 

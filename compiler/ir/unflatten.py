@@ -26,31 +26,32 @@ def unflattened(schedule: Schedule, like: GraphOp) -> GraphOp:
     types = [memref_type(a.dtype, a.shape) for a in edge]
     if [a.name for a in edge] != names or types != [v.type for v in like.body.block.args]:
         raise ScheduleError("the schedule's inputs and outputs are not those of the model")
-    graph = _graph(schedule, like.sym_name.data, _Known(costs, weights))
+    graph = _graph(schedule, like.sym_name.data, _Facts(costs, weights))
     graph.unsynchronized = None
     return graph
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Facts:
     """The costs of a model's kernels, and its weights."""
 
     costs: Mapping[str, IntegerAttr | None]
     weights: Sequence[WeightOp]
 
 
-def _graph(schedule: Schedule, name: str, known: _Known) -> GraphOp:
-    memory = _Memory(schedule, known.weights)
+def _graph(schedule: Schedule, name: str, facts: _Facts) -> GraphOp:
+    memory = _Memory(schedule, facts.weights)
     units: list[TaskOp] = []
     last: list[TaskOp] = []
     for places in schedule.subflows:
         tasks = [schedule.tasks[index] for index in places]
-        launches = [_launch(task, memory, known) for task in tasks]
+        launches = [_launch(task, memory, facts) for task in tasks]
         stream = tasks[0].stream
-        alone = tasks[0].subflow is None
-        unit = launches[0] if alone else SubflowOp(stream, Region(Block(launches)))
+        is_single = tasks[0].subflow is None
+        unit = launches[0] if is_single else SubflowOp(stream, Region(Block(launches)))
         set_after(unit, [last[awaited].token for awaited in tasks[0].after])
         units.append(unit)
+        # A token stands for all of a subflow, whichever of its tasks is awaited.
         last += [unit] * len(tasks)
     memory.block.add_ops(units)
     edges = [schedule.of_kind("input"), schedule.of_kind("output")]
@@ -58,19 +59,19 @@ def _graph(schedule: Schedule, name: str, known: _Known) -> GraphOp:
     return GraphOp(name, inputs, outputs, Region(memory.block))
 
 
-def _launch(task: Task, memory: "_Memory", known: _Known) -> AccessOp:
-    cost = known.costs.get(task.kernel)
+def _launch(task: Task, memory: "_Memory", facts: _Facts) -> AccessOp:
+    cost = facts.costs.get(task.kernel)
     reads, writes = ([memory.view(view) for view in views] for views in (task.reads, task.writes))
     if task.control is not None:
-        bodies = [_body(body, known) for body in task.control.bodies]
+        bodies = [_body(body, facts) for body in task.control.bodies]
         accesses = reads, writes
         return make_control(task.control.form, task.stream, accesses, bodies, task.nodes)
     ns = None if cost is None else cost.value.data
     return LaunchOp(task.kernel, task.stream, reads, writes, nodes=task.nodes, cost=ns)
 
 
-def _body(schedule: Schedule, known: _Known) -> GraphOp:
-    graph = _graph(schedule, schedule.name, known)
+def _body(schedule: Schedule, facts: _Facts) -> GraphOp:
+    graph = _graph(schedule, schedule.name, facts)
     graph.unsynchronized = None
     return graph
 
@@ -109,6 +110,6 @@ class _Memory:
         if view not in self._views:
             root = self._roots[view.allocation]
             type = memref_type(view.dtype, view.shape)
-            whole = view.offset == 0 and root.type == type
-            self._views[view] = root if whole else self._add(ViewOp(root, view.offset, type))
+            is_root = view.offset == 0 and root.type == type
+            self._views[view] = root if is_root else self._add(ViewOp(root, view.offset, type))
         return self._views[view]

@@ -32,7 +32,7 @@ Value = int | float | str | Expression | Array | Sequence[int] | Sequence[float]
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    """The numpy dtype of a dtype name; ml_dtypes has those that numpy has not."""
+    """The numpy dtype of a dtype name; ml_dtypes has those that numpy does not know."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -63,6 +63,7 @@ def attribute_to_array(attribute: DenseIntOrFPElementsAttr) -> Array:
     """The array of a dense attribute."""
     type = attribute.get_type()
     values = np.array(list(attribute.get_values()))
+    # A splat has one value for all elements.
     if values.size == 1:
         values = np.broadcast_to(values.reshape(()), shape_of(type))
     return values.astype(numpy_dtype(dtype_of(type))).reshape(shape_of(type))

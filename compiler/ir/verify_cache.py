@@ -25,6 +25,7 @@ def verified_once(definition: type[OperationT]) -> type[OperationT]:
         verified: tuple[object, ...] = getattr(self, "_verified", ())
         if not same_objects(verified, facts):
             verify(self)
+            # The facts themselves, not their ids: an id may be reused once an object is gone.
             vars(self)["_verified"] = facts
 
     setattr(definition, "verify_", verify_)  # noqa: B010
@@ -68,6 +69,6 @@ def verified_state(top: Operation) -> list[object]:
     return state
 
 
-def same_objects(state: Sequence[object], other: Sequence[object]) -> bool:
+def same_objects(first: Sequence[object], second: Sequence[object]) -> bool:
     """Whether two states hold the same objects."""
-    return len(state) == len(other) and all(map(is_, state, other))
+    return len(first) == len(second) and all(map(is_, first, second))
