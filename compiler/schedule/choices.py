@@ -58,7 +58,7 @@ class TuningRecord:
     seconds: float = 0.0
 
     def __add__(self, other: "TuningRecord") -> "TuningRecord":
-        """Both together."""
+        """The record of two compilations together."""
         return TuningRecord(
             kernels=self.kernels + other.kernels,
             tried=self.tried + other.tried,

@@ -37,6 +37,7 @@ def head_of(form: ControlForm) -> int:
 def results_of(form: ControlForm, writes: int, arena: bool) -> int:
     """How many of the writes are results: the others are workspaces."""
     if form.kind == "if":
+        # The only workspace of an If is its bodies' arena.
         return writes - arena
     return form.carried + len(form.stacks)
 
@@ -190,6 +191,7 @@ def places_of(form: ControlForm, reads: Operands, results: Operands) -> Iterator
         return
     spaces = first_write + len(results)
     spare = spaces + 1 + form.conditional
+    # An iteration reads the last one's values while it writes: two buffers take turns.
     pairs = [(head + i, first_write + i, spare + i) for i in range(form.carried)]
     rows = head + form.carried
     yield BodyPlace.fixed(spaces)

@@ -123,7 +123,8 @@ class KernelSpec:
     @property
     def example(self) -> "KernelSpec":
         """The kernel for the example sizes."""
-        return self.at({own.name: own.hint for own in self.symbols}) if self.symbols else self
+        hints = {symbol.name: symbol.hint for symbol in self.symbols}
+        return self.at(hints) if hints else self
 
     def at(self, sizes: Mapping[str, int]) -> "KernelSpec":
         """The kernel for sizes by symbol: with the same code, and no symbols.
@@ -133,51 +134,53 @@ class KernelSpec:
         """
         for symbol in self.symbols:
             size = sizes[symbol.name]
-            most = inf if symbol.high is None else symbol.high
-            if not symbol.low <= size <= most:
+            upper = inf if symbol.high is None else symbol.high
+            if not symbol.low <= size <= upper:
                 raise NotForAllSizes(
-                    f"the kernel {self.name} is for {symbol.name} from {symbol.low} to {most},"
+                    f"the kernel {self.name} is for {symbol.name} from {symbol.low} to {upper},"
                     f" not {size}: compile the model for that size"
                 )
 
-        own = self.with_extents(lambda extent: value_at(extent, sizes))
-        counts = own.element_counts
+        kernel = self.with_extents(lambda extent: value_at(extent, sizes))
+        # A symbol's own bounds do not bound a count, in which several are multiplied.
+        counts = kernel.element_counts
         if any(count > LARGEST_COUNT for count in counts):
             raise NotForAllSizes(
                 f"the kernel {self.name} needs a buffer of {max(counts)} elements or bytes for"
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}, and counts up"
                 f" to {LARGEST_COUNT}: run it on smaller inputs"
             )
-        if any(size > LARGEST_SIDE for launch in own.launches for size in launch.grid[1:]):
+        if any(size > LARGEST_SIDE for launch in kernel.launches for size in launch.grid[1:]):
             raise NotForAllSizes(
                 f"the kernel {self.name} needs more than {LARGEST_SIDE} blocks along an axis for"
                 f" {', '.join(f'{name} = {size}' for name, size in sizes.items())}: run it on"
                 " smaller inputs"
             )
-        return replace(own, symbols=())
+        return replace(kernel, symbols=())
 
     def with_extents(self, function: Callable[[Extent], Extent]) -> "KernelSpec":
         """The kernel with a function's results in place of its extents; it keeps its symbols."""
 
-        def operand(own: Operand) -> Operand:
-            return Operand(own.dtype, tuple(map(function, own.shape)))
+        def mapped_operand(operand: Operand) -> Operand:
+            return Operand(operand.dtype, tuple(map(function, operand.shape)))
 
-        def launch(own: Launch) -> Launch:
-            x, y, z = map(function, own.grid)
-            return replace(own, grid=(x, y, z))
+        def mapped_launch(launch: Launch) -> Launch:
+            x, y, z = map(function, launch.grid)
+            return replace(launch, grid=(x, y, z))
 
         return replace(
             self,
-            launches=tuple(map(launch, self.launches)),
+            launches=tuple(map(mapped_launch, self.launches)),
             workspaces=tuple(map(function, self.workspaces)),
-            reads=tuple(map(operand, self.reads)),
-            writes=tuple(map(operand, self.writes)),
+            reads=tuple(map(mapped_operand, self.reads)),
+            writes=tuple(map(mapped_operand, self.writes)),
         )
 
     @property
     def element_counts(self) -> tuple[int, ...]:
         """The elements of each operand and result, then the bytes of each workspace."""
-        return (*(elements(own.shape) for own in (*self.reads, *self.writes)), *self.workspaces)
+        operands = (*self.reads, *self.writes)
+        return (*(elements(operand.shape) for operand in operands), *self.workspaces)
 
     @property
     def containment(self) -> Containment:

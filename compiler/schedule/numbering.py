@@ -48,15 +48,15 @@ class NumberedSchedule:
     def allocations_at(self, numbers: Sequence[int]) -> tuple[Allocation, ...]:
         """The allocations with these numbers; those of one size are the same objects each time."""
         allocations = [*self.constant]
-        for index, own in self.changing:
-            shape = tuple([numbers[position] for position in own.shape])
-            allocations[index] = Allocation(own.kind, own.name, own.dtype, shape)
+        for index, memory in self.changing:
+            shape = tuple([numbers[position] for position in memory.shape])
+            allocations[index] = Allocation(memory.kind, memory.name, memory.dtype, shape)
         return tuple(allocations)
 
     def instance_at(self, numbers: Sequence[int]) -> Instance:
         """The schedule with these numbers and its kernels."""
         number = numbers.__getitem__
-        (arena,) = [own.shape[0] for own in self.schedule.of_kind("arena")] or [0]
+        (arena,) = [allocation.shape[0] for allocation in self.schedule.of_kind("arena")] or [0]
         schedule = with_numbers(self.schedule, number, number(arena))
         schedule = replace(schedule, allocations=self.allocations_at(numbers))
         kernels = {name: kernel.with_extents(number) for name, kernel in self.kernels.items()}
@@ -64,29 +64,31 @@ class NumberedSchedule:
         return Instance(schedule, kernels, values)
 
 
-def numbered(own: SymbolicSchedule, limits: Mapping[Extent, tuple[int, int]]) -> NumberedSchedule:
+def numbered(
+    symbolic: SymbolicSchedule, limits: Mapping[Extent, tuple[int, int]]
+) -> NumberedSchedule:
     """The numbers of a schedule, and of further extents with limits."""
-    schedule, kernels = own.bound
-    builder = SizeFunctionBuilder([*own.symbols])
+    schedule, kernels = symbolic.bound
+    builder = SizeFunctionBuilder([*symbolic.symbols])
     ends: list[Extent] = []
-    for slot in own.slots:
+    for slot in symbolic.slots:
         builder.define(slot.offset, (ends[lower] for lower in slot.below))
         ends.append(extent_of(slot.offset) + slot.nbytes)
     builder.define(ARENA, ends)
     position = builder.position
     of_positions = with_numbers(schedule, position, position(extent_of(ARENA)))
-    sizes = {name: position(extent_of(symbol)) for name, symbol in own.symbols.items()}
+    sizes = {name: position(extent_of(symbol)) for name, symbol in symbolic.symbols.items()}
     return NumberedSchedule(
         schedule=of_positions,
         kernels={name: kernel.with_extents(position) for name, kernel in kernels.items()},
-        extents={name: tuple(sizes[s] for s in names) for name, names in own.extents.items()},
+        extents={name: tuple(sizes[s] for s in names) for name, names in symbolic.extents.items()},
         symbols=sizes,
         limits={position(extent): ends for extent, ends in limits.items()},
         constant=schedule.allocations,
         changing=tuple(
             (index, of_positions.allocations[index])
-            for index, own in enumerate(schedule.allocations)
-            if own.kind == "arena" or has_symbols(own.shape)
+            for index, allocation in enumerate(schedule.allocations)
+            if allocation.kind == "arena" or has_symbols(allocation.shape)
         ),
         function=builder.function(),
     )

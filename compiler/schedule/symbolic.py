@@ -47,8 +47,8 @@ class SymbolicSchedule:
         """The symbols whose sizes a run gives, by name."""
         tasks = self.schedule.tasks
         views = (view for task in tasks for view in (*task.reads, *task.writes))
-        shapes = {own.shape for own in (*self.schedule.allocations, *views)}
-        symbols = {own for shape in shapes for extent in shape for own in symbols_of(extent)}
+        shapes = {tensor.shape for tensor in (*self.schedule.allocations, *views)}
+        symbols = {symbol for shape in shapes for extent in shape for symbol in symbols_of(extent)}
         # Only kernels know the size of an input that nothing reads, under other names.
         named = {
             name: replace(symbol, name=name)
@@ -73,10 +73,10 @@ class SymbolicSchedule:
             names = self.sizes_of(task)
             name = f"{kernel.name} {names}" if names else kernel.name
             if name not in kernels:
-                sizes = (extent_of(self.symbols[own]) for own in names)
+                sizes = (extent_of(self.symbols[symbol]) for symbol in names)
                 values = dict(zip(kernel.symbols, sizes, strict=True))
-                own = kernel.with_extents(partial(substituted, values=values))
-                kernels[name] = replace(own, name=name, symbols=())
+                bound = kernel.with_extents(partial(substituted, values=values))
+                kernels[name] = replace(bound, name=name, symbols=())
             tasks.append(replace(task, kernel=name))
         return replace(self.schedule, tasks=tuple(tasks)), kernels
 
@@ -89,19 +89,19 @@ class SymbolicSchedule:
 
     def at(self, sizes: Mapping[str, int]) -> "Instance":
         """The schedule for these sizes, by symbol; raises KeyError for one that is missing."""
-        known = dict[Extent, int]()
+        numbers = dict[Extent, int]()
         values = {**sizes}
 
         def number(extent: Extent) -> int:
             if type(extent) is int:
                 return extent
-            value = known.get(extent)
+            value = numbers.get(extent)
             if value is None:
-                value = known[extent] = value_at(extent, values)
+                value = numbers[extent] = value_at(extent, values)
             return value
 
-        top = _place(self.slots, number, values)
-        extents = {name: tuple(sizes[n] for n in own) for name, own in self.extents.items()}
+        top = _stack(self.slots, number, values)
+        extents = {name: tuple(sizes[n] for n in names) for name, names in self.extents.items()}
         schedule = with_numbers(self.schedule, number, top)
         kernels = dict[str, KernelSpec]()
         tasks: list[Task] = []
@@ -111,8 +111,9 @@ class SymbolicSchedule:
             name = f"{kernel.name} {sizes_here}" if sizes_here else kernel.name
             if name not in kernels:
                 names = (symbol.name for symbol in kernel.symbols)
-                own = kernel.at(dict(zip(names, sizes_here, strict=True))) if sizes_here else kernel
-                kernels[name] = replace(own, name=name)
+                if sizes_here:
+                    kernel = kernel.at(dict(zip(names, sizes_here, strict=True)))
+                kernels[name] = replace(kernel, name=name)
             tasks.append(replace(task, kernel=name))
         return Instance(replace(schedule, tasks=tuple(tasks)), kernels, extents)
 
@@ -126,12 +127,13 @@ class Instance:
     extents: Mapping[str, tuple[int, ...]]
 
 
-def _place(
+def _stack(
     slots: Sequence[ArenaSlot], number: Callable[[Extent], int], values: dict[str, int]
 ) -> int:
     """Add the offsets of the slots to the values; returns the size of the arena."""
     ends: list[int] = []
     for slot in slots:
+        # Slots are listed after those below them, so their ends are known.
         offset = max((ends[lower] for lower in slot.below), default=0)
         values[slot.offset.name] = offset
         ends.append(offset + number(slot.nbytes))
@@ -144,21 +146,21 @@ def with_numbers(schedule: Schedule, number: Callable[[Extent], int], arena: int
 
     def viewed(view: View) -> View:
         # Tasks share views, and an identity is hashed faster than a shape of expressions.
-        known = views.get(id(view))
-        if known is None:
+        numbered = views.get(id(view))
+        if numbered is None:
             shape = tuple(map(number, view.shape))
-            known = View(view.allocation, number(view.offset), view.dtype, shape)
-            views[id(view)] = known
-        return known
+            numbered = View(view.allocation, number(view.offset), view.dtype, shape)
+            views[id(view)] = numbered
+        return numbered
 
     allocations = tuple(
         Allocation(
-            own.kind,
-            own.name,
-            own.dtype,
-            (arena,) if own.kind == "arena" else tuple(map(number, own.shape)),
+            memory.kind,
+            memory.name,
+            memory.dtype,
+            (arena,) if memory.kind == "arena" else tuple(map(number, memory.shape)),
         )
-        for own in schedule.allocations
+        for memory in schedule.allocations
     )
     tasks = tuple(
         replace(
@@ -173,7 +175,7 @@ def with_numbers(schedule: Schedule, number: Callable[[Extent], int], arena: int
 
 def at_example_sizes(schedule: Schedule) -> Schedule:
     """A schedule for the example sizes; one without symbols as it is."""
-    if not has_symbols(extent for own in schedule.allocations for extent in own.shape):
+    if not has_symbols(extent for memory in schedule.allocations for extent in memory.shape):
         return schedule
-    arenas = (own.shape[0] for own in schedule.allocations if own.kind == "arena")
+    arenas = (memory.shape[0] for memory in schedule.allocations if memory.kind == "arena")
     return with_numbers(schedule, at_hints, at_hints(next(arenas, 0)))
