@@ -39,8 +39,8 @@ def is_path(value: object) -> bool:
         encoded = os.fsencode(text)
     except (TypeError, UnicodeEncodeError):
         return False
-    parts = encoded.split(b"/")
-    short = len(encoded) <= _LONGEST_PATH and max(map(len, parts)) <= _LONGEST_PART
+    names = encoded.split(b"/")
+    short = len(encoded) <= _LONGEST_PATH and max(map(len, names)) <= _LONGEST_PART
     return isinstance(cast(object, text), str) and "\0" not in text and short
 
 
@@ -50,6 +50,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_model(value: object) -> bool:
+    # By name: loading a module must not import onnx.
     protobuf = any(kind.__name__ == "ModelProto" for kind in type(value).__mro__)
     return is_path(value) or isinstance(value, bytes) or protobuf
 
@@ -255,7 +256,7 @@ def closest_name(name: str, choices: Iterable[str]) -> str:
 
 
 def _accepts(kind: ArgumentKind, value: object) -> bool:
-    """Whether a value is of a kind; one whose own methods fail is of none."""
+    """Whether a value is of a kind; a value whose methods fail is not."""
     try:
         return kind.accepts(value)
     except Exception:

@@ -1,6 +1,6 @@
 """The directories of caches; without a usable one, a warning, and compilation without a cache.
 
-What is in a cache may be damaged, or be no file at all: it then counts as absent.
+What is in a cache may be damaged, or not a file at all: it then counts as absent.
 `compiled_once` keeps what compilers make by their input, for runs of the tests.
 """
 
@@ -144,6 +144,7 @@ def compiled_once(
     stored = read_sealed(path)
     if stored is not None:
         with suppress(OSError):
+            # `remove_oldest` goes by the time of the last use.
             os.utime(path)
         return stored
     code = make()

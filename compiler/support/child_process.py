@@ -23,8 +23,8 @@ from {module} import {function}
 """
 """A child: Ctrl-C is for the process that started it, which ends it.
 
-It gets the path to import from as this process has it by arguments: by PYTHONPATH a user's
-`types.py` would come before Python's own already while Python starts.
+It gets this process's import path as arguments: with PYTHONPATH, a user's `types.py` would come
+before Python's own while Python starts.
 """
 
 
@@ -43,6 +43,7 @@ def start_child(
     program = PROGRAM.format(module=module, function=function)
     with _interrupts_held():
         return subprocess.Popen(
+            # -P keeps the working directory off the path: a user's file may have a module's name.
             [sys.executable, "-P", "-c", program, *path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -72,6 +72,7 @@ def without_implied(predecessors: Adjacency) -> list[tuple[int, ...]]:
             implied |= 1 << u
         ancestors.append(implied)
         for u in sources:
+            # No later node asks for these bits: on long graphs they are most of the memory.
             if last_successor[u] == v:
                 ancestors[u] = 0
     return reduced

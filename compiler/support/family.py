@@ -25,7 +25,7 @@ PIPES = "FLOWLOOM_PIPES"
 
 @dataclass
 class Child:
-    """A process by its pipes; it first says its `pid`, and that it is ready to answer by that."""
+    """A process and its pipes; its first message is its `pid`, which says that it is ready."""
 
     requests: IO[bytes]
     answers: IO[bytes]
@@ -41,7 +41,7 @@ class Child:
             self.ready = True
 
     def stop(self) -> None:
-        """End the process; one that has not said its number yet ends as its requests do."""
+        """End the process; one that has not sent its `pid` yet ends when its requests do."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -81,15 +81,16 @@ def fork_family() -> tuple[IO[bytes], IO[bytes]]:
     fds = [int(fd) for fd in os.environ.get(PIPES, "").split(",") if fd]
     gc.freeze()  # objects that are not collected stay in the memory that all share
     pipes = [*zip(fds[::2], fds[1::2], strict=True)]
-    for own in pipes:
+    for pair in pipes:
         if os.fork() == 0:
             for read, write in pipes:
-                if (read, write) != own:
+                # A copy would keep another process's pipes open after its end.
+                if (read, write) != pair:
                     os.close(read)
                     os.close(write)
-            os.dup2(own[0], 0)
-            os.dup2(own[1], 1)
-            for fd in own:
+            os.dup2(pair[0], 0)
+            os.dup2(pair[1], 1)
+            for fd in pair:
                 os.close(fd)
             return _said_to_be_ready()
     for fd in fds:

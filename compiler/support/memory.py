@@ -13,10 +13,10 @@ MEMORY_INFORMATION = Path("/proc/meminfo")
 
 
 _FEW_BYTES = 1 << 20
-"""Bytes for which the system is not asked, which takes longer than making them."""
+"""Up to this many bytes the system is not asked: that takes longer than allocating them."""
 
 _UNLIMITED = 1 << 60
-"""Bytes from which on a limit is none: version 1 of cgroups has no word for that."""
+"""A limit of this many bytes counts as none: version 1 of cgroups has no word for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,15 @@ _LAYOUTS = (
 
 
 def available_bytes() -> int | None:
-    """Memory that can still be taken here, or None where the system does not say."""
-    limits = [left for layout in _LAYOUTS for left in _left_in_groups(layout)]
+    """Bytes that can still be allocated here, or None where the system does not say."""
+    # A container's limit is not in /proc/meminfo, which is the host's.
+    limits = [free for layout in _LAYOUTS for free in _free_in_groups(layout)]
     available = _number(MEMORY_INFORMATION, r"MemAvailable:\s+(\d+) kB")
     limits += [] if available is None else [available * 1024]
     return min(limits, default=None)
 
 
-def _left_in_groups(layout: _Layout) -> Iterator[int]:
+def _free_in_groups(layout: _Layout) -> Iterator[int]:
     """The memory that the process's group and each group around it may still take.
 
     Files that are kept in memory count as used, though those not read of late make room for what
@@ -90,7 +91,7 @@ def _number(path: Path, pattern: str) -> int | None:
 
 
 def require(nbytes: int, purpose: str) -> None:
-    """Raise DeviceError unless so many bytes can be taken; a few always can."""
+    """Raise DeviceError unless this many bytes can be allocated; a few always can."""
     if nbytes <= _FEW_BYTES:
         return
     available = available_bytes()

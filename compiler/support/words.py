@@ -1,7 +1,7 @@
 """Numbers with their units and nouns, as commands print them."""
 
 UNITS = ("kB", "MB", "GB", "TB")
-"""Of which each is a thousand of the one before; the first is a thousand bytes."""
+"""Each is a thousand of the one before; the first is a thousand bytes."""
 
 
 def in_bytes(nbytes: float) -> str:
