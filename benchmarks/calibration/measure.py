@@ -26,7 +26,7 @@ from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import ScheduleRunner
 from compiler.backends.gpu.functions import Functions
-from compiler.backends.gpu.graph import GraphParts
+from compiler.backends.gpu.graph import GraphSpec
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import Weights
@@ -91,12 +91,12 @@ class Bench:
             if allocation.kind != "weight" and allocation.nbytes:
                 driver.fill(address, 0, allocation.nbytes, self.stream)
         row: dict[str, Any] = {}
-        parts = GraphParts(driver, planned, calls, Delays(driver, None))
+        spec = GraphSpec(driver, planned, calls, Delays(driver, None))
         for mode in modes:
             runner: ScheduleRunner = (
-                GraphRunner(parts, self.stream)
+                GraphRunner(spec, self.stream)
                 if mode == "graph"
-                else StreamRunner(parts, self.stream, graphs=mode == "subgraphs")
+                else StreamRunner(spec, self.stream, graphs=mode == "subgraphs")
             )
             row[mode] = self.timed(runner.run)
             runner.close()

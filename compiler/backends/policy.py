@@ -24,16 +24,16 @@ class GraphPolicy:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The policy of `all`, `none`, or parts with commas; ArgumentError for an unknown one."""
-        parts = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         if text in ("all", "none"):
-            return cls(**dict.fromkeys(parts, text == "all"))
-        named = [part.strip() for part in text.split(",")]
-        if unknown := [part for part in named if part not in parts]:
+            return cls(**dict.fromkeys(names, text == "all"))
+        requested = [name.strip() for name in text.split(",")]
+        if unknown := [name for name in requested if name not in names]:
             raise ArgumentError(
                 f"graphs={text!r} names {unknown[0]!r}: it must be all, none, or some of"
-                f" {','.join(parts)}"
+                f" {','.join(names)}"
             )
-        return cls(**{part: part in named for part in parts})
+        return cls(**{name: name in requested for name in names})
 
     def __str__(self) -> str:
         used = [name for name, on in asdict(self).items() if on]

@@ -30,6 +30,7 @@ class ArenaPool:
         """
         self._largest = max(self._largest, nbytes)
         try:
+            # a deque's operations are atomic: runs of several threads need no lock
             arena = self._idle.pop()
         except IndexError:
             return self._new()

@@ -43,11 +43,13 @@ class BoundKernel:
                 chunk_start = perf_counter()
                 function(pointers, done, min(done + count, blocks))
                 done += count
-                now = perf_counter()
-                projected = now - start + (now - launch_start) * max(0, blocks - done) / done
+                chunk_end = perf_counter()
+                projected = (
+                    chunk_end - start + (chunk_end - launch_start) * max(0, blocks - done) / done
+                )
                 # The first blocks also pay for pages and caches: they do not condemn a kernel.
-                if now - start > seconds / 4 and projected > seconds:
+                if chunk_end - start > seconds / 4 and projected > seconds:
                     return False
-                if now - chunk_start < 1e-3:
+                if chunk_end - chunk_start < 1e-3:
                     count *= 2
         return True

@@ -58,8 +58,8 @@ def _symbols(code: bytes) -> Symbols:
     for _, kind, _, _, offset, size, link, *_ in sections:
         if kind != _SYMBOL_TABLE:
             continue
-        for at in range(offset, offset + size, _SYMBOL.size):
-            name, information, _, section, _, _ = _SYMBOL.unpack_from(code, at)
+        for entry in range(offset, offset + size, _SYMBOL.size):
+            name, information, _, section, _, _ = _SYMBOL.unpack_from(code, entry)
             if name and information >> 4 == _GLOBAL:
                 text = _text(code, sections[link][4] + name)
                 (defined if section else undefined).add(text)

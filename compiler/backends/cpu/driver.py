@@ -187,11 +187,11 @@ class SizedCode:
         self._weights = place_weights(numbers.with_weights_alone, weights)
         self._bases = [0] * len(numbers.constant)
         self._extents: list[tuple[int, str, tuple[int, ...]]] = []
-        for number, own in enumerate(numbers.constant):
-            if own.kind == "weight" and own.name in numbers.extents:
-                self._extents.append((number, own.name, numbers.extents[own.name]))
-            elif own.kind == "weight":
-                self._bases[number] = address(self._weights[own.name])
+        for number, allocation in enumerate(numbers.constant):
+            if allocation.kind == "weight" and allocation.name in numbers.extents:
+                self._extents.append((number, allocation.name, numbers.extents[allocation.name]))
+            elif allocation.kind == "weight":
+                self._bases[number] = address(self._weights[allocation.name])
 
     def at(self, numbers: Sequence[int]) -> "CpuExecutable":
         """The executable for sizes, of which these are the numbers."""
@@ -268,10 +268,12 @@ class CpuExecutable:
             self._idle.append(executor)
 
     def _take(self) -> "CpuExecutor":
+        # fork copies the executors, but none of their threads
         if self._process != os.getpid():
             self._idle = deque()
             self._process = os.getpid()
         try:
+            # asking first whether there is one would race with the runs of other threads
             return self._idle.pop()
         except IndexError:
             return CpuExecutor(self._bound, self._settings)
@@ -401,6 +403,8 @@ def _start_worker(program: CpuProgram, engine: int, home: int, keep: object) -> 
     def work(_: object) -> None:
         program.work(engine, home)
 
+    # At exit Python waits for threads that are not daemons before finalizers run, and only the
+    # finalizer ends this one.
     worker = threading.Thread(target=work, args=(keep,), name="flowloom", daemon=True)
     worker.start()
     return worker
@@ -417,5 +421,6 @@ def _dismiss(
     program, tables, _ = keep
     program.close(tables.address)
     for worker in team:
+        # the garbage collector may finalize an executor on one of its own threads
         if worker is not threading.current_thread():
             worker.join()

@@ -163,8 +163,14 @@ class LaunchRows:
         return ranges
 
 
-def _row_of(place: BodyPlace, offset: int) -> tuple[int, ...]:
-    return place.first, place.odd, place.even, place.offset + offset, place.step
+def _row_of(body_place: BodyPlace, offset: int) -> tuple[int, ...]:
+    return (
+        body_place.first,
+        body_place.odd,
+        body_place.even,
+        body_place.offset + offset,
+        body_place.step,
+    )
 
 
 def _launches(task: Task, kernels: Mapping[str, KernelSpec]) -> Iterator[tuple[Launch, list[View]]]:

@@ -112,6 +112,7 @@ class CudaCall:
         node.gridDimX, node.gridDimY, node.gridDimZ = self.grid
         node.blockDimX, node.blockDimY, node.blockDimZ = self.block
         node.sharedMemBytes = self.shared_bytes
+        # the driver copies the values when it adds the node: the array may change later
         node.kernelParams = self.params
         self.node = node
 
@@ -171,10 +172,10 @@ class CudaDriver:
 
     @property
     def priorities(self) -> tuple[int, int]:
-        """The least and the greatest priority of streams and of kernel nodes."""
-        status, least, greatest = self._cu.cuCtxGetStreamPriorityRange()
+        """The lowest and the highest priority of streams and of kernel nodes."""
+        status, lowest, highest = self._cu.cuCtxGetStreamPriorityRange()
         check_status((status,))
-        return int(least), int(greatest)
+        return int(lowest), int(highest)
 
     def make_current(self) -> None:
         check_status(self._cu.cuCtxSetCurrent(self._context))
@@ -263,6 +264,7 @@ class CudaDriver:
 
     def allocate_pinned(self, nbytes: int) -> int:
         """Page-locked host memory."""
+        # page-locked for the contexts of all devices, not only for the current one
         portable = self._cu.CU_MEMHOSTALLOC_PORTABLE
         return int(check_status(self._cu.cuMemHostAlloc(max(1, nbytes), portable)))
 
@@ -348,7 +350,7 @@ class CudaDriver:
     def add_call(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
@@ -356,7 +358,9 @@ class CudaDriver:
         """Add a kernel node, with programmatic edges from the nodes `early`."""
         cu = self._cu
         params = cast(CudaCall, call).node
-        node = check_status(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
+        node = check_status(
+            cu.cuGraphAddKernelNode(graph, tuple(predecessors), len(predecessors), params)
+        )
         if early:
             edges = (self._programmatic_edge,) * len(early)
             ends = (node,) * len(early)
@@ -378,7 +382,7 @@ class CudaDriver:
     def add_copy(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         destination: int,
         source: int,
         nbytes: int,
@@ -399,20 +403,29 @@ class CudaDriver:
         else:
             params.dstMemoryType, params.dstDevice = kind.CU_MEMORYTYPE_DEVICE, destination
         add = self._cu.cuGraphAddMemcpyNode
-        return check_status(add(graph, tuple(after), len(after), params, self._context))
+        return check_status(
+            add(graph, tuple(predecessors), len(predecessors), params, self._context)
+        )
 
     def add_fill(
-        self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
+        self,
+        graph: Handle,
+        predecessors: Sequence[Handle],
+        destination: int,
+        value: int,
+        nbytes: int,
     ) -> Handle:
         params = self._cu.CUDA_MEMSET_NODE_PARAMS()
         params.dst, params.value, params.elementSize = destination, value, 1
         params.width, params.height = nbytes, 1
         add = self._cu.cuGraphAddMemsetNode
-        return check_status(add(graph, tuple(after), len(after), params, self._context))
-
-    def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
         return check_status(
-            self._cu.cuGraphAddChildGraphNode(graph, tuple(after), len(after), child)
+            add(graph, tuple(predecessors), len(predecessors), params, self._context)
+        )
+
+    def add_child(self, graph: Handle, predecessors: Sequence[Handle], child: Handle) -> Handle:
+        return check_status(
+            self._cu.cuGraphAddChildGraphNode(graph, tuple(predecessors), len(predecessors), child)
         )
 
     def create_condition(self, graph: Handle) -> int:
@@ -422,16 +435,20 @@ class CudaDriver:
         )
 
     def add_conditional(
-        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+        self, graph: Handle, predecessors: Sequence[Handle], condition: int, kind: ControlKind
     ) -> tuple[Handle, tuple[Handle, ...]]:
         """Add a conditional node: IF with an else body (CUDA 12.8), or WHILE."""
         cu = self._cu
         params = conditional_params(cu, condition, kind, self._context)
-        node = check_status(cu.cuGraphAddNode(graph, tuple(after), None, len(after), params))
+        node = check_status(
+            cu.cuGraphAddNode(graph, tuple(predecessors), None, len(predecessors), params)
+        )
         return node, tuple(cu.CUgraph(int(body)) for body in params.conditional.phGraph_out)
 
-    def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
-        return check_status(self._cu.cuGraphAddEmptyNode(graph, tuple(after), len(after)))
+    def add_empty(self, graph: Handle, predecessors: Sequence[Handle]) -> Handle:
+        return check_status(
+            self._cu.cuGraphAddEmptyNode(graph, tuple(predecessors), len(predecessors))
+        )
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
         """The executable form of a graph, using its nodes' priorities, uploaded."""

@@ -130,6 +130,7 @@ class EmulatedDriver:
         if archive is None:
             raise DeviceError("these kernels were built for another machine: build them again")
         with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+            # dlopen takes files only; once open, the mapping outlives the file
             path = Path(folder) / "kernel.so"
             path.write_bytes(archive[0])
             return self._engine.made("module_load", str(path).encode())
@@ -264,22 +265,24 @@ class EmulatedDriver:
         """Destroy a graph; executable forms and parents live on."""
         self._engine("graph_destroy", graph)
 
-    def _node(self, graph: Handle, after: Sequence[Handle], kind: str, *arguments: Any) -> Handle:
+    def _node(
+        self, graph: Handle, predecessors: Sequence[Handle], kind: str, *arguments: Any
+    ) -> Handle:
         node = self._engine.made(f"graph_add_{kind}", graph, *arguments)
-        for predecessor in after:
+        for predecessor in predecessors:
             self._engine("graph_add_edge", graph, predecessor, node)
         return node
 
     def add_call(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
         """Add a kernel node; blocks of it may start before the nodes `early` have ended."""
-        node = self._node(graph, after, "call", cast(EmulatedCall, call).reference)
+        node = self._node(graph, predecessors, "call", cast(EmulatedCall, call).reference)
         for predecessor in early:
             self._engine("graph_add_early_edge", graph, predecessor, node)
         return node
@@ -287,38 +290,43 @@ class EmulatedDriver:
     def add_copy(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         destination: int,
         source: int,
         nbytes: int,
         direction: Direction,
     ) -> Handle:
         """Add a copy node."""
-        return self._node(graph, after, "copy", destination, source, nbytes)
+        return self._node(graph, predecessors, "copy", destination, source, nbytes)
 
     def add_fill(
-        self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
+        self,
+        graph: Handle,
+        predecessors: Sequence[Handle],
+        destination: int,
+        value: int,
+        nbytes: int,
     ) -> Handle:
-        return self._node(graph, after, "fill", destination, ctypes.c_int(value), nbytes)
+        return self._node(graph, predecessors, "fill", destination, ctypes.c_int(value), nbytes)
 
-    def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
-        return self._node(graph, after, "child", child)
+    def add_child(self, graph: Handle, predecessors: Sequence[Handle], child: Handle) -> Handle:
+        return self._node(graph, predecessors, "child", child)
 
     def create_condition(self, graph: Handle) -> int:
         """The condition of a conditional node of a graph."""
         return self._engine.made("graph_add_condition", graph)
 
     def add_conditional(
-        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+        self, graph: Handle, predecessors: Sequence[Handle], condition: int, kind: ControlKind
     ) -> tuple[Handle, tuple[Handle, ...]]:
         """Add a node that runs one of two bodies (`if`), or one body again and again (`loop`)."""
         bodies = (ctypes.c_uint64 * 2)()
         loops = ctypes.c_int(kind == "loop")
-        node = self._node(graph, after, "decision", condition, loops, bodies)
+        node = self._node(graph, predecessors, "decision", condition, loops, bodies)
         return node, tuple(bodies[: 1 if kind == "loop" else 2])
 
-    def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
-        return self._node(graph, after, "empty")
+    def add_empty(self, graph: Handle, predecessors: Sequence[Handle]) -> Handle:
+        return self._node(graph, predecessors, "empty")
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
         """The executable form of a graph."""

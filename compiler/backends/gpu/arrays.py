@@ -73,6 +73,7 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
     interface = _interface(array)
     if interface is not None:
         dtype = np.dtype(interface["typestr"])
+        # numpy has no bfloat16, so libraries announce it as two raw bytes
         name = "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
         shape = tuple(interface["shape"])
         strides = interface.get("strides")
@@ -91,12 +92,13 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
             f"{driver.dlpack_device}: move the array or load the module on its device"
         )
     on_cuda = device[0] == dlpack.CUDA
+    # on CUDA the protocol forbids 0, which might mean either of the default streams
     capsule = array.__dlpack__(
         stream=driver.handle_address(stream) or (LEGACY_STREAM if on_cuda else 0)
     )
-    if (place := dlpack.place_of(capsule)) != device:
+    if (lender := dlpack.place_of(capsule)) != device:
         raise ShapeError(
-            f"an array says that it is on DLPack device {device}, and lends memory of {place}:"
+            f"an array says that it is on DLPack device {device}, and lends memory of {lender}:"
             " correct its __dlpack_device__, or pass a numpy array"
         )
     address, dtype, shape, strides = dlpack.read(capsule)

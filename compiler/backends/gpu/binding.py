@@ -116,6 +116,7 @@ class Binder:
         key += _fingerprints("output", targets)
         if self._memo is not None and self._memo[0] == key:
             self._repeats += 1
+            # in this run the launches get the addresses themselves: the placement changes once more
             if self._repeats != STAYING:
                 return self._again(self._memo[1], inputs)
         else:

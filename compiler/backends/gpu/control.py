@@ -105,7 +105,7 @@ class ControlPlanner:
         """Plan a task whose tensors have these slots, and these places if they stay there."""
         number = next(self._numbers)
         spaces = control_buffers(task, control)
-        body_roots = [_root_of(place, roots) for place in spaces.places]
+        body_roots = [_root_of(body_place, roots) for body_place in spaces.places]
         bodies = [_Body(self, spaces.places, buffers, body_roots) for _ in control.bodies]
         steps = [
             tuple(step for inner in body.tasks for step in slots.steps(inner))
@@ -138,12 +138,12 @@ def _record(
     )
 
 
-def _root_of(place: BodyPlace, roots: Sequence[Root]) -> Root:
+def _root_of(body_place: BodyPlace, roots: Sequence[Root]) -> Root:
     """The one place of a body's tensor; an empty arena, the last place of all, has none."""
-    if place.moves or place.first >= len(roots):
+    if body_place.moves or body_place.first >= len(roots):
         return None
-    root = roots[place.first]
-    return None if root is None else (root[0], root[1] + place.offset)
+    root = roots[body_place.first]
+    return None if root is None else (root[0], root[1] + body_place.offset)
 
 
 @dataclass
@@ -187,9 +187,9 @@ class _Body:
     def rows(self) -> Iterable[tuple[Row, bool]]:
         """The row of each slot, and whether it moves."""
         for (allocation, offset), slot in self.slots.items():
-            place = self.places[allocation]
-            ends = (self.buffers[n] for n in (place.first, place.odd, place.even))
-            yield (slot, *ends, place.offset + offset, place.step), place.moves
+            body_place = self.places[allocation]
+            ends = (self.buffers[n] for n in (body_place.first, body_place.odd, body_place.even))
+            yield (slot, *ends, body_place.offset + offset, body_place.step), body_place.moves
 
 
 BEFORE = 0
@@ -323,11 +323,11 @@ class ControlTables:
 
 
 def add_control(
-    driver: Driver, graph: Handle, after: Sequence[Handle], calls: ControlCalls
+    driver: Driver, graph: Handle, predecessors: Sequence[Handle], calls: ControlCalls
 ) -> Handle:
     """Add a control task to a graph; its last node."""
     condition = driver.create_condition(graph)
-    first = driver.add_call(graph, after, calls.call(driver, BEFORE, condition))
+    first = driver.add_call(graph, predecessors, calls.call(driver, BEFORE, condition))
     node, bodies = driver.add_conditional(graph, (first,), condition, calls.kind)
     for body, steps in zip(bodies, calls.bodies, strict=True):
         # Add launches one after another; the last node, if there is any.

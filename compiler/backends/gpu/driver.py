@@ -82,7 +82,7 @@ class Driver(Protocol):
 
     @property
     def priorities(self) -> tuple[int, int]:
-        """The least and the greatest priority; a smaller number is more urgent."""
+        """The lowest and the highest priority; a smaller number is more urgent."""
         ...
 
     def make_current(self) -> None:
@@ -213,7 +213,7 @@ class Driver(Protocol):
     def add_call(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
@@ -223,7 +223,7 @@ class Driver(Protocol):
     def add_copy(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         destination: int,
         source: int,
         nbytes: int,
@@ -232,11 +232,16 @@ class Driver(Protocol):
         """Add a copy node; host memory is page-locked."""
 
     def add_fill(
-        self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
+        self,
+        graph: Handle,
+        predecessors: Sequence[Handle],
+        destination: int,
+        value: int,
+        nbytes: int,
     ) -> Handle:
         """Add a node that writes one byte value."""
 
-    def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
+    def add_child(self, graph: Handle, predecessors: Sequence[Handle], child: Handle) -> Handle:
         """Add a copy of another graph as one node."""
 
     def create_condition(self, graph: Handle) -> int:
@@ -244,7 +249,7 @@ class Driver(Protocol):
         ...
 
     def add_conditional(
-        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+        self, graph: Handle, predecessors: Sequence[Handle], condition: int, kind: ControlKind
     ) -> tuple[Handle, tuple[Handle, ...]]:
         """Add a node that decides by a condition, and return it with its bodies.
 
@@ -253,7 +258,7 @@ class Driver(Protocol):
         """
         ...
 
-    def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
+    def add_empty(self, graph: Handle, predecessors: Sequence[Handle]) -> Handle:
         """Add a node that does nothing."""
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:

@@ -19,7 +19,7 @@ from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.functions import Functions, LoadedKernel, SharedFunctions
-from compiler.backends.gpu.graph import GraphParts
+from compiler.backends.gpu.graph import GraphSpec
 from compiler.backends.gpu.kernels import Calls, has_indirect_entries
 from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
@@ -216,10 +216,9 @@ class GpuExecutor:
         self, allocations: Sequence[Allocation], writes: Sequence[tuple[int, int]]
     ) -> RunSizes:
         """The sizes of runs in which the schedule's allocations are these, none of them larger."""
-        own = replace(self.schedule, allocations=tuple(allocations))
+        schedule = replace(self.schedule, allocations=tuple(allocations))
         bindings = self._binder.bindings
-        movable = self.binds_freely
-        binder = Binder(self._driver, own, self._buffers, bindings, movable=movable)
+        binder = Binder(self._driver, schedule, self._buffers, bindings, movable=self.binds_freely)
         return RunSizes(binder, allocations, writes)
 
     def _binding(self, index: int, name: str) -> Binding:
@@ -396,7 +395,7 @@ class GpuExecutor:
         keep = tuple(inputs.values()), placement.capsules
         finish = partial(self._finish, binder, placement)
         run = Run(self._driver, self._events[(self._runs - 1) % EVENTS], results, finish, keep)
-        self._pending = run if placement.staged else None
+        self._pending = run if placement.staged else None  # the next run needs the same staging
         return run
 
     def _follow(self, placement: RunBuffers, stream: Handle) -> None:
@@ -405,6 +404,7 @@ class GpuExecutor:
         if last is not None and last[0] is not stream:
             self._driver.wait(stream, last[1])
         for producer in placement.producers:
+            # the executor's own stream is ordered with the legacy default stream as it is
             if producer != LEGACY_STREAM or stream is not self._stream:
                 self._driver.record(self._fence, self._driver.stream(producer))
                 self._driver.wait(stream, self._fence)
@@ -436,7 +436,7 @@ class GpuExecutor:
         kinds = self._plan.schedule.allocations
         inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
-        parts = GraphParts(
+        spec = GraphSpec(
             driver=self._driver,
             plan=self._plan,
             calls=self._calls,
@@ -446,8 +446,8 @@ class GpuExecutor:
             copies_out=outputs,
         )
         if self.settings.mode == "graph":
-            return GraphRunner(parts, stream, children=self.settings.children)
-        return StreamRunner(parts, stream, graphs=self.settings.mode == "subgraphs")
+            return GraphRunner(spec, stream, children=self.settings.children)
+        return StreamRunner(spec, stream, graphs=self.settings.mode == "subgraphs")
 
     def _finish(
         self, binder: Binder, placement: RunBuffers, run: Run, results: dict[str, Any]

@@ -36,6 +36,7 @@ class LoadedKernel:
         return self._functions[symbol]
 
     def __del__(self) -> None:
+        # at the interpreter's end the driver may be gone already
         with suppress(Exception):
             self._driver.make_current()
             self._driver.unload_module(self._module)
@@ -64,8 +65,8 @@ class SharedFunctions:
         A carveout, which crowded schedules set, belongs to a function.
         """
         symbols = _symbols(kernel)
-        own = self._kernels.get(symbols)
-        if own is None or unsealed_code(own) != unsealed_code(kernel):
+        shared = self._kernels.get(symbols)
+        if shared is None or unsealed_code(shared) != unsealed_code(kernel):
             raise KernelError(f"the kernel {kernel.name!r} is not one of those that are shared")
         with self._lock:
             if (crowded, symbols) not in self._loaded:

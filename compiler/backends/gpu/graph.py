@@ -28,7 +28,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphParts:
+class GraphSpec:
     """The device, plan and launches of a schedule's graphs, and its copies from and to the host.
 
     With `pdl` (programmatic dependent launch), a kernel that waits for its predecessors itself may
@@ -53,12 +53,12 @@ class GraphBuilder:
     all its predecessors.
     """
 
-    def __init__(self, parts: GraphParts) -> None:
-        self._parts = parts
-        self._driver = parts.driver
-        self._plan = parts.plan
-        self._calls = parts.calls
-        self.graph = parts.driver.create_graph()
+    def __init__(self, spec: GraphSpec) -> None:
+        self._spec = spec
+        self._driver = spec.driver
+        self._plan = spec.plan
+        self._calls = spec.calls
+        self.graph = spec.driver.create_graph()
         self.nodes: dict[int, Handle] = {}
         self.early = False
         self._last: dict[int, Handle] = {}
@@ -79,17 +79,17 @@ class GraphBuilder:
             tasks = {t for a in copy.allocations for t in self._plan.writers[a]}
             self._copy(copy, self._distinct(self._last[task] for task in tasks), "from_device")
 
-    def _copy(self, copy: Transfer, after: Sequence[Handle], direction: Direction) -> Handle:
+    def _copy(self, copy: Transfer, predecessors: Sequence[Handle], direction: Direction) -> Handle:
         ends = (copy.device, copy.host)
         destination, source = ends if direction == "to_device" else ends[::-1]
         return self._driver.add_copy(
-            self.graph, after, destination, source, copy.nbytes, direction=direction
+            self.graph, predecessors, destination, source, copy.nbytes, direction=direction
         )
 
     def add_task(self, task: int) -> None:
         """Add a task's launches as a chain, after its predecessors that are in this graph."""
         ended, kernels = self._before(task)
-        delay = self._parts.delays.before(task)
+        delay = self._spec.delays.before(task)
         if delay is not None:
             late = self._driver.add_call(self.graph, (*ended, *kernels), delay)
             ended = (*ended, late)
@@ -98,12 +98,14 @@ class GraphBuilder:
             return
         for index in self._calls.of_task[task]:
             # Add a kernel node after `ended`, which must have ended; `kernels` may still run.
-            early = kernels if self._parts.pdl and self._calls.programmatic[index] else ()
+            early = kernels if self._spec.pdl and self._calls.programmatic[index] else ()
             self.early |= bool(early)
-            after = ended if early else (*ended, *kernels)
+            predecessors = ended if early else (*ended, *kernels)
             call = self._calls.calls[index]
             priority = self._plan.priorities[task]
-            self.nodes[index] = self._driver.add_call(self.graph, after, call, priority, early)
+            self.nodes[index] = self._driver.add_call(
+                self.graph, predecessors, call, priority, early
+            )
             ended = ()
             kernels = (self.nodes[index],)
         if self._calls.of_task[task]:
@@ -117,13 +119,13 @@ class GraphBuilder:
         if len(unit.tasks) == 1:
             self.add_task(unit.tasks[0])
             return
-        child = GraphBuilder(self._parts)
+        child = GraphBuilder(self._spec)
         for task in unit.tasks:
             child.add_task(task)
-        after = self._distinct(
+        predecessors = self._distinct(
             node for task in unit.tasks for nodes in self._before(task) for node in nodes
         )
-        node = self._driver.add_child(self.graph, after, child.graph)
+        node = self._driver.add_child(self.graph, predecessors, child.graph)
         self._driver.destroy_graph(child.graph)
         self._last |= dict.fromkeys(unit.tasks, node)
 
@@ -204,26 +206,26 @@ class ExecutableGraph:
         self._destroy(self._graph, self._executable)
 
 
-def whole_graph(parts: GraphParts, *, children: bool = False) -> GraphBuilder:
+def whole_graph(spec: GraphSpec, *, children: bool = False) -> GraphBuilder:
     """The graph of a whole schedule, critical branch first, with its copies from and to the host.
 
     With `children`, each subflow is a child graph.
     """
-    builder = GraphBuilder(parts)
-    builder.add_copies_in(parts.copies_in)
+    builder = GraphBuilder(spec)
+    builder.add_copies_in(spec.copies_in)
     if children:
-        for unit in subflows(parts.plan.schedule):
+        for unit in subflows(spec.plan.schedule):
             builder.add_unit(unit)
     else:
-        for task in parts.plan.order:
+        for task in spec.plan.order:
             builder.add_task(task)
-    builder.add_copies_out(parts.copies_out)
+    builder.add_copies_out(spec.copies_out)
     return builder
 
 
-def unit_graph(parts: GraphParts, unit: Subflow) -> GraphBuilder:
+def unit_graph(spec: GraphSpec, unit: Subflow) -> GraphBuilder:
     """The graph of one unit; its stream and events order it after other units."""
-    builder = GraphBuilder(parts)
+    builder = GraphBuilder(spec)
     for task in unit.tasks:
         builder.add_task(task)
     return builder

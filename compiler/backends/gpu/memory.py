@@ -36,8 +36,8 @@ class MemoryNeed:
         return self.weights + self.arena + self.buffers
 
     def __str__(self) -> str:
-        parts = f"weights {size(self.weights)}, arena {size(self.arena)}"
-        return f"{size(self.total)} ({parts}, inputs and outputs {size(self.buffers)})"
+        resident = f"weights {size(self.weights)}, arena {size(self.arena)}"
+        return f"{size(self.total)} ({resident}, inputs and outputs {size(self.buffers)})"
 
 
 def size(nbytes: int) -> str:
@@ -74,6 +74,7 @@ def reserve(driver: Driver, nbytes: int, what: str) -> int:
     free = driver.free_memory()
     logger.info("%s: allocating %s of %s free", what, size(nbytes), size(free))
     if nbytes <= free:
+        # what is free may be in pieces, or another process may take it first
         with suppress(DeviceError):
             return driver.allocate(nbytes)
     raise DeviceError(
@@ -100,6 +101,7 @@ def upload(driver: Driver, arrays: Sequence[tuple[int, Array]]) -> None:
             chunk = array[start : start + piece]
             pinned.bytes[: chunk.size] = chunk
             driver.copy(address + start, pinned.address, chunk.size, stream)
+            # the next chunk overwrites the page-locked piece
             driver.synchronize_stream(stream)
     driver.destroy_stream(stream)
     pinned.close()

@@ -17,14 +17,14 @@ class Pointers:
     """Pointers on the device, one for each place; `of` has the address of each."""
 
     def __init__(
-        self, driver: Driver, addresses: Sequence[int], places: Iterable[BufferOffset]
+        self, driver: Driver, addresses: Sequence[int], targets: Iterable[BufferOffset]
     ) -> None:
         self._driver = driver
-        distinct = list(dict.fromkeys(places))
+        distinct = list(dict.fromkeys(targets))
         need = POINTER_BYTES * len(distinct)
         self._block = reserve(driver, need, "pointers to inputs and outputs") if need else 0
         self.of = {
-            place: self._block + POINTER_BYTES * number for number, place in enumerate(distinct)
+            target: self._block + POINTER_BYTES * number for number, target in enumerate(distinct)
         }
         values = [addresses[allocation] + offset for allocation, offset in distinct]
         if need:
@@ -32,8 +32,8 @@ class Pointers:
 
     def of_buffer(self, allocation: int, address: int) -> list[tuple[int, int]]:
         """The pointers into an allocation, with their values when it is at `address`."""
-        inside = [place for place in self.of if place[0] == allocation]
-        return [(self.of[place], address + place[1]) for place in inside]
+        inside = [target for target in self.of if target[0] == allocation]
+        return [(self.of[target], address + target[1]) for target in inside]
 
     def close(self) -> None:
         """Give the memory back."""

@@ -12,7 +12,7 @@ from typing import Any
 from compiler.backends.gpu.driver import Handle, PreparedLaunch
 from compiler.backends.gpu.graph import (
     ExecutableGraph,
-    GraphParts,
+    GraphSpec,
     unit_graph,
     whole_graph,
 )
@@ -24,10 +24,10 @@ Command = tuple[Callable[..., object], tuple[Any, ...]]
 class GraphRunner:
     """Mode `graph`: one graph for the whole schedule and its copies from and to the host."""
 
-    def __init__(self, parts: GraphParts, stream: Handle, *, children: bool = False) -> None:
-        self._calls = parts.calls
-        build = partial(whole_graph, parts, children=children)
-        self._graph = ExecutableGraph(parts.driver, build, stream)
+    def __init__(self, spec: GraphSpec, stream: Handle, *, children: bool = False) -> None:
+        self._calls = spec.calls
+        build = partial(whole_graph, spec, children=children)
+        self._graph = ExecutableGraph(spec.driver, build, stream)
 
     def update(self, changed: Iterable[int]) -> None:
         """Give these calls' nodes their present addresses."""
@@ -49,18 +49,18 @@ class StreamRunner:
     directly, which is cheaper.
     """
 
-    def __init__(self, parts: GraphParts, stream: Handle, *, graphs: bool = False) -> None:
-        driver = self._driver = parts.driver
-        self._parts = parts
-        self._calls = parts.calls
-        schedule = parts.plan.schedule
+    def __init__(self, spec: GraphSpec, stream: Handle, *, graphs: bool = False) -> None:
+        driver = self._driver = spec.driver
+        self._spec = spec
+        self._calls = spec.calls
+        schedule = spec.plan.schedule
         self._units = subflows(schedule) if graphs else single_tasks(schedule)
         self._streams = {
             unit.stream: None if unit.stream == 0 else driver.create_stream()
             for unit in self._units
         }
         self._graphs = {
-            index: ExecutableGraph(driver, partial(unit_graph, parts, unit), stream)
+            index: ExecutableGraph(driver, partial(unit_graph, spec, unit), stream)
             for index, unit in enumerate(self._units)
             if graphs and sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1
         }
@@ -95,7 +95,7 @@ class StreamRunner:
     def _compile(self, caller: Handle) -> list[Command]:
         """The driver calls of a run, in order, for one caller's stream."""
         driver = self._driver
-        copy = [(driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._parts.copies_in]
+        copy = [(driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._spec.copies_in]
         commands: list[Command] = [*copy]
         if len(self._streams) > 1 or 0 not in self._streams:
             commands.append((driver.record, (self._fork, caller)))
@@ -103,7 +103,7 @@ class StreamRunner:
             commands += self._of_unit(index, unit, caller)
         commands += [(driver.wait, (caller, self._events[sink])) for sink in self._sinks()]
         return commands + [
-            (driver.copy, (c.host, c.device, c.nbytes, caller)) for c in self._parts.copies_out
+            (driver.copy, (c.host, c.device, c.nbytes, caller)) for c in self._spec.copies_out
         ]
 
     def _of_unit(self, index: int, unit: Subflow, caller: Handle) -> list[Command]:
@@ -123,7 +123,7 @@ class StreamRunner:
             return [(self._graphs[index].launch, (stream,))]
         calls: list[PreparedLaunch] = []
         for task in unit.tasks:
-            delay = self._parts.delays.before(task)
+            delay = self._spec.delays.before(task)
             calls += [] if delay is None else [delay]
             calls += [self._calls.calls[index] for index in self._calls.of_task[task]]
         return [(self._driver.launch, (call, stream)) for call in calls]

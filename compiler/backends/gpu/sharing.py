@@ -58,7 +58,7 @@ class DeviceShare:
         self.last: tuple[Handle, Handle] | None = None
         self._weights: WeakValueDictionary[tuple[int, int], DeviceWeight] = WeakValueDictionary()
         self._arenas: WeakValueDictionary[str, DeviceMemory] = WeakValueDictionary()
-        self._most = 0
+        self._arena_bytes = 0
 
     def __reduce__(self) -> tuple[type["DeviceShare"], tuple[Any, ...]]:
         """A copy begins without memory."""
@@ -74,7 +74,7 @@ class DeviceShare:
 
     def expect(self, nbytes: int) -> None:
         """Make arenas at least so large, as a module will need it."""
-        self._most = max(self._most, nbytes)
+        self._arena_bytes = max(self._arena_bytes, nbytes)
 
     def arena(self, driver: Driver, nbytes: int) -> DeviceMemory:
         """The arena of all, or a larger one from now on; raises DeviceError without room."""
@@ -82,7 +82,7 @@ class DeviceShare:
             self.expect(nbytes)
             shared = self._arenas.get("arena")
             if shared is None or shared.nbytes < nbytes:
-                shared = DeviceMemory(driver, self._most, "the arena that modules share")
+                shared = DeviceMemory(driver, self._arena_bytes, "the arena that modules share")
                 self._arenas["arena"] = shared
             return shared
 

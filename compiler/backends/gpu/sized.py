@@ -48,18 +48,18 @@ class SizeBuckets:
         self._load = load
         self._buckets: WeakValueDictionary[tuple[int, ...], GpuExecutable] = WeakValueDictionary()
         self._lock = Lock()
-        own = certificate.schedule
-        slots = {slot.offset for slot in own.slots}
-        views = (view for task in own.schedule.tasks for view in (*task.reads, *task.writes))
+        symbolic = certificate.schedule
+        slots = {slot.offset for slot in symbolic.slots}
+        views = (view for task in symbolic.schedule.tasks for view in (*task.reads, *task.writes))
         self._begins_are_fixed = all(symbols_of(view.offset) <= slots for view in views)
 
     def at(self, numbers: Sequence[int]) -> "SizedExecutable":
         """The executable for sizes, of which these are the schedule's numbers."""
-        most = self._bucket_of(numbers)
+        largest = self._bucket_of(numbers)
         with self._lock:
-            bucket = self._buckets.get(most)
+            bucket = self._buckets.get(largest)
             if bucket is None:
-                bucket = self._buckets[most] = self.exact(most)
+                bucket = self._buckets[largest] = self.exact(largest)
             return SizedExecutable(self, bucket, numbers)
 
     def exact(self, numbers: Sequence[int]) -> GpuExecutable:
@@ -76,16 +76,18 @@ class SizeBuckets:
 
         No number may be larger than the bucket's.
         """
-        own = self._certificate.schedule.symbols
+        symbols = self._certificate.schedule.symbols
         positions = self._certificate.numbers.symbols
-        sizes = {name: bucket_size(numbers[at], own[name].high) for name, at in positions.items()}
+        sizes = {
+            name: bucket_size(numbers[at], symbols[name].high) for name, at in positions.items()
+        }
         if self._begins_are_fixed:
             try:
-                most = self._certificate.numbers_at(sizes)
+                largest = self._certificate.numbers_at(sizes)
             except (NotForAllSizes, ScheduleError):  # these sizes are valid, the bucket's are not
                 return tuple(numbers)
-            if all(map(le, numbers, most)):
-                return most
+            if all(map(le, numbers, largest)):
+                return largest
         return tuple(numbers)
 
     def allocations_at(self, numbers: Sequence[int]) -> Sequence[Allocation]:
@@ -95,7 +97,7 @@ class SizeBuckets:
     def values_at(self, numbers: Sequence[int]) -> Mapping[str, Sequence[int]]:
         """The values of each weight of extents."""
         extents = self._certificate.numbers.extents
-        return {name: [numbers[at] for at in own] for name, own in extents.items()}
+        return {name: [numbers[at] for at in positions] for name, positions in extents.items()}
 
 
 class SizedExecutable:
@@ -126,7 +128,7 @@ class SizedExecutable:
     @property
     def outputs(self) -> Sequence[Allocation]:
         """The outputs in the model's order."""
-        return [own for own in self._allocations if own.kind == "output"]
+        return [allocation for allocation in self._allocations if allocation.kind == "output"]
 
     @property
     def memory(self) -> MemoryReport:
@@ -159,8 +161,8 @@ class SizedExecutable:
             addresses = self.bucket.weight_addresses
             writes = [
                 (addresses[name] + 8 * i, value)
-                for name, own in values.items()
-                for i, value in enumerate(own)
+                for name, extents in values.items()
+                for i, value in enumerate(extents)
             ]
             present = self._sizes = executor, executor.for_sizes(self._allocations, writes)
         return present[1]
@@ -170,8 +172,8 @@ class SizedExecutable:
         self.bucket.close()
 
 
-def bucket_size(size: int, most: int | None) -> int:
-    """The largest size of a bucket: a power of two, or three quarters of one, at most `most`."""
+def bucket_size(size: int, limit: int | None) -> int:
+    """The largest size of a bucket: a power of two, or three quarters of one, at most `limit`."""
     power = 1 << max(1, size - 1).bit_length()
     largest = 3 * power // 4 if size <= 3 * power // 4 else power
-    return largest if most is None else max(size, min(largest, most))
+    return largest if limit is None else max(size, min(largest, limit))

@@ -6,7 +6,7 @@ from functools import partial
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Handle
 from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, GpuProgram, ScheduleRunner
-from compiler.backends.gpu.graph import GraphParts
+from compiler.backends.gpu.graph import GraphSpec
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
 from compiler.scheduling.graph_plan import GraphPlan
@@ -26,9 +26,9 @@ class Span:
 class TimedRunner(StreamRunner):
     """Mode `streams` with a timing event before the first task, and before and after each."""
 
-    def __init__(self, parts: GraphParts, stream: Handle) -> None:
-        super().__init__(parts, stream)
-        timing_event = partial(parts.driver.create_event, timing=True)
+    def __init__(self, spec: GraphSpec, stream: Handle) -> None:
+        super().__init__(spec, stream)
+        timing_event = partial(spec.driver.create_event, timing=True)
         self._origin = timing_event()
         self._around = [(timing_event(), timing_event()) for _ in self._units]
 
@@ -36,8 +36,8 @@ class TimedRunner(StreamRunner):
         return [(self._driver.record, (self._origin, caller)), *super()._compile(caller)]
 
     def _launches(self, index: int, unit: Subflow, stream: Handle) -> list[Command]:
-        before, after = ((self._driver.record, (e, stream)) for e in self._around[index])
-        return [before, *super()._launches(index, unit, stream), after]
+        record_start, record_end = ((self._driver.record, (e, stream)) for e in self._around[index])
+        return [record_start, *super()._launches(index, unit, stream), record_end]
 
     def spans(self) -> list[Span]:
         """The tasks' times in the last run, which must have ended."""
@@ -62,7 +62,7 @@ class TimedExecutor(GpuExecutor):
     def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         assert not staged, "a timed run works on the executor's own buffers"
         delays = Delays(self._driver, None)
-        self._timed = TimedRunner(GraphParts(self._driver, self._plan, self._calls, delays), stream)
+        self._timed = TimedRunner(GraphSpec(self._driver, self._plan, self._calls, delays), stream)
         return self._timed
 
     def spans(self) -> list[Span]:

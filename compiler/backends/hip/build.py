@@ -84,7 +84,7 @@ def load_library(
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path = Path(folder) / "library.so"
         path.write_bytes(library)
-        opened = Library(path)
+        opened = Library(path)  # the mapping outlives the file
     return HipExecutable(
         HipProgram(
             library=opened,

@@ -39,6 +39,7 @@ class HipProgram:
 
     def model(self, mode: str | None = None) -> Model:
         """A model with its own weights and arena; DeviceError if there is no room."""
+        # the C interface reads weights from a file alone
         with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
             path = Path(folder) / "weights.bin"
             write_weights_image(path, self.schedule, self.weights)

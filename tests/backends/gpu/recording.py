@@ -368,19 +368,19 @@ class RecordingDriver:
     def add_call(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
         assert isinstance(call, RecordedCall)
-        node = Node("call", tuple(after), call=call, priority=priority, early=tuple(early))
+        node = Node("call", tuple(predecessors), call=call, priority=priority, early=tuple(early))
         return self._add(graph, node)
 
     def add_copy(
         self,
         graph: Handle,
-        after: Sequence[Handle],
+        predecessors: Sequence[Handle],
         destination: int,
         source: int,
         nbytes: int,
@@ -389,26 +389,33 @@ class RecordingDriver:
         assert (destination >= BASE) == (direction != "from_device")
         assert (source >= BASE) == (direction != "to_device")
         copy = (destination, source, nbytes)
-        return self._add(graph, Node("copy", tuple(after), copy=copy, direction=direction))
+        return self._add(graph, Node("copy", tuple(predecessors), copy=copy, direction=direction))
 
     def add_fill(
-        self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
+        self,
+        graph: Handle,
+        predecessors: Sequence[Handle],
+        destination: int,
+        value: int,
+        nbytes: int,
     ) -> Handle:
-        return self._add(graph, Node("fill", tuple(after), copy=(destination, value, nbytes)))
+        return self._add(
+            graph, Node("fill", tuple(predecessors), copy=(destination, value, nbytes))
+        )
 
-    def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
-        return self._add(graph, Node("child", tuple(after), child=Graph(list(child.nodes))))
+    def add_child(self, graph: Handle, predecessors: Sequence[Handle], child: Handle) -> Handle:
+        return self._add(graph, Node("child", tuple(predecessors), child=Graph(list(child.nodes))))
 
     def create_condition(self, graph: Handle) -> int:
         raise DeviceError("the recorder has no conditional nodes")
 
     def add_conditional(
-        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+        self, graph: Handle, predecessors: Sequence[Handle], condition: int, kind: ControlKind
     ) -> tuple[Handle, tuple[Handle, ...]]:
         raise DeviceError("the recorder has no conditional nodes")
 
-    def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
-        return self._add(graph, Node("empty", tuple(after)))
+    def add_empty(self, graph: Handle, predecessors: Sequence[Handle]) -> Handle:
+        return self._add(graph, Node("empty", tuple(predecessors)))
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
         self.log.append("instantiate")
