@@ -165,7 +165,7 @@ def main() -> int:
         given.arch,
         given.candidates,
         partial(print, flush=True),
-        wanted=lambda match: not (given.missing and match.entry),
+        accepts=lambda match: not (given.missing and match.entry),
     )
     print(write_bundle(found, given.bundle, given.limit))
     return 0

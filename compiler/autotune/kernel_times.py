@@ -81,9 +81,9 @@ class KernelTimeDatabase:
         if old is None or (record.count, record.warm) >= (old.count, old.warm):
             self.records[key] = record
 
-    def merge(self, other: "KernelTimeDatabase") -> None:
+    def merge(self, database: "KernelTimeDatabase") -> None:
         """Take over another machine's records; the order of merging does not matter."""
-        for key, record in other.records.items():
+        for key, record in database.records.items():
             self.add(key, record)
 
     def costs(self, kernels: Iterable[KernelSpec], device: DeviceInfo) -> dict[str, float]:
@@ -127,6 +127,7 @@ class KernelTimeDatabase:
             )
         except OSError as error:
             raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+        # json parses nested lists by recursion: a damaged file can exhaust the stack
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             message = f"{path} is not a database of kernel times ({error}): measure again"
             raise ArtifactError(message) from error

@@ -39,11 +39,12 @@ def measuring(device: DeviceInfo, patience: float) -> Generator[float, None, Non
     is its number as this process sees it; where a lock cannot be made, there is none.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(os.sep, "-")
+    # a folder for each user: another user's lock could not be opened for writing
     folder = Path(tempfile.gettempdir(), f"flowloom-{os.getuid()}")
     start = monotonic()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(locked(folder / f"measuring-{visible}-{device.ordinal}", patience))
+            stack.enter_context(locked(folder / f"measuring-{visible}-{device.ordinal}", patience))
         except LockHeldError as error:
             raise DeviceTakenError(f"the device is taken: {error}") from error
         except ArtifactError as error:

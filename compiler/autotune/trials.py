@@ -108,8 +108,8 @@ class ScheduleTrial:
     @contextmanager
     def loaded(self, driver: Driver) -> Generator[Callable[[], float]]:
         """A function that runs the schedule as one graph on random inputs."""
-        parts = (self.schedule, self.kernels, self.weights)
-        executor = GpuExecutable.load(driver, *parts, index_limits=self.limits).executor()
+        program = (self.schedule, self.kernels, self.weights)
+        executor = GpuExecutable.load(driver, *program, index_limits=self.limits).executor()
         yield timed_run(executor)
         executor.close()
 
@@ -162,12 +162,12 @@ class Trials:
         """
         launching = {task.kernel: task for task in tasks if task.control is None}
         took = dict[str, float]()
-        left = seconds
+        remaining = seconds
         for name in costly_first(launching, kernels):
-            if left <= 0:
+            if remaining <= 0:
                 raise TrialError(f"a run of each kernel before {name!r} takes {seconds:.3g} s")
-            took[name] = self.kernel(kernels[name], launching[name], left)
-            left -= took[name] / 1e9
+            took[name] = self.kernel(kernels[name], launching[name], remaining)
+            remaining -= took[name] / 1e9
         return took
 
     def whole(self, subject: ScheduleTrial, seconds: float) -> float:
@@ -192,6 +192,7 @@ class Trials:
             try:
                 try:
                     return self._started(self._opener).run(subject, max(seconds, SHORTEST_DEADLINE))
+                # the child may end between the check that it is alive and the request
                 except _IdleError:
                     return self._started(self._opener).run(subject, max(seconds, SHORTEST_DEADLINE))
             except BaseException as error:
@@ -255,6 +256,7 @@ class _Child:
 
     def _answer(self, seconds: float, what: str) -> Any:
         assert self._process.stdout is not None
+        # select.select refuses descriptors above 1023
         arrived = select.poll()
         arrived.register(self._process.stdout, select.POLLIN)
         if not arrived.poll(1e3 * seconds):

@@ -41,13 +41,13 @@ class Judge(Protocol[T_contra]):
         ...
 
 
-def surely_faster(one: Timing, other: Timing) -> bool:
+def surely_faster(way: Timing, reference: Timing) -> bool:
     """Whether a way takes less time than another beyond doubt.
 
     The upper end of its 95 % interval must not be above the other's median, and its own median must
     be below, so that of two ways with exactly the same time neither is faster.
     """
-    return one.high <= other.median and one.median < other.median
+    return way.high <= reference.median and way.median < reference.median
 
 
 def choose(alternatives: Alternatives[T], judge: Judge[T]) -> Choice:

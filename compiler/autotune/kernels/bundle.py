@@ -135,6 +135,7 @@ def bounded(bundle: Bundle, nbytes: int) -> tuple[Bundle, bytes]:
                 f"{len(bundle.kernels)} kernels with {FEWEST} candidates each take"
                 f" {len(content) / 1e6:.1f} MB: allow more, or prepare fewer models at a time"
             )
+        # headers do not shrink with the candidates: less than in proportion
         count = max(FEWEST, min(count - 1, int(0.95 * count * nbytes / len(content))))
         bundle = bundle.first(count)
     return bundle, content

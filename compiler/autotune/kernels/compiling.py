@@ -24,6 +24,7 @@ def compile_all(
     if load_nvrtc() is None:
         raise KernelError(NO_NVRTC)
     jobs = jobs or os.cpu_count() or 1
+    # a fork would copy locks that other threads of this process hold
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, _keep_headers, (headers,))
     numbers = iter(range(len(texts)))

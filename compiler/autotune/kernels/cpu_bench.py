@@ -141,8 +141,8 @@ class CpuBench:
     def finished(self, seconds: float) -> tuple[str, Config, float] | None:
         end = perf_counter() + seconds
         while not self._ready:
-            left = max(0.0, end - perf_counter())
-            done = wait(self._running, left, FIRST_COMPLETED).done
+            remaining = max(0.0, end - perf_counter())
+            done = wait(self._running, remaining, FIRST_COMPLETED).done
             if not done:
                 return None
             for future in done:
@@ -224,6 +224,7 @@ class CandidateRunner:
         """
         kernel, writes = self._bound(group, spec)
         for write in writes:
+            # the memory may still hold an earlier candidate's right results
             write.fill(POISON)
         start = thread_time_ns()
         if not kernel.run_within(MOST_SECONDS):
@@ -231,7 +232,9 @@ class CandidateRunner:
         once = float(thread_time_ns() - start)
         reference = self._references.setdefault(key, [write.copy() for write in writes])
         outputs = zip(writes, reference, group.writes, strict=True)
-        if not all(agree(one, expected, info.dtype, ROUNDING) for one, expected, info in outputs):
+        if not all(
+            agree(output, expected, info.dtype, ROUNDING) for output, expected, info in outputs
+        ):
             return None
         long = once >= 1e9 * SAMPLE_SECONDS
         time = once if long else self.least(kernel, self._best.get(key, inf))

@@ -139,8 +139,8 @@ class DeviceBench:
     def finished(self, seconds: float) -> tuple[str, Config, float] | None:
         end = perf_counter() + seconds
         while not self._results.new:
-            left = max(0.0, end - perf_counter())
-            done = wait(self._running, left, FIRST_COMPLETED).done
+            remaining = max(0.0, end - perf_counter())
+            done = wait(self._running, remaining, FIRST_COMPLETED).done
             if not done:
                 return None
             for future in done:

@@ -44,10 +44,10 @@ def within(bundle: Bundle, seconds: float) -> Bundle:
     Unlike those that it does measure, they are the same each time.
     """
     counts = dict[str, int]()
-    left = seconds
+    remaining = seconds
     for kernel, candidate in bundle.in_turns():
-        left -= _seconds(candidate)
-        if left < 0:
+        remaining -= _seconds(candidate)
+        if remaining < 0:
             break
         counts[kernel.key] = counts.get(kernel.key, 0) + 1
     kernels = (

@@ -134,12 +134,17 @@ def alternatives(
             entry = match.entry
             if entry and provenance_of(entry, target, device) is Provenance.TUNED:
                 users.setdefault(match.key, []).append(_User(group, match, entry, uses[name]))
-    heavy = sorted(users.values(), key=lambda of: (-sum(user.time for user in of), of[0].entry.key))
+    heavy = sorted(
+        users.values(),
+        key=lambda group_users: (-sum(user.time for user in group_users), group_users[0].entry.key),
+    )
     # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = [(of, _started(of, target, pool)) for of in heavy[:HEAVIEST]]
-    every = [_options(of, built, specs) for of, specs in running]
-    return [options for options in every if len(options.kernels) > 1]
+        running = [
+            (group_users, _started(group_users, target, pool)) for group_users in heavy[:HEAVIEST]
+        ]
+    fitting = [_options(group_users, built, specs) for group_users, specs in running]
+    return [options for options in fitting if len(options.kernels) > 1]
 
 
 def ending(
@@ -226,8 +231,8 @@ def _spec(group: Group, kernel: KernelSource | None, target: GpuTarget) -> Kerne
         return None
 
 
-def _like(spec: KernelSpec, other: KernelSpec) -> bool:
-    return (spec.workspaces, spec.packings) == (other.workspaces, other.packings)
+def _like(spec: KernelSpec, original: KernelSpec) -> bool:
+    return (spec.workspaces, spec.packings) == (original.workspaces, original.packings)
 
 
 def record(

@@ -117,6 +117,7 @@ def measure(
             done += 1
             notify(PartEnded("measure", pending[number][0].name, clock() - begun))
     finally:
+        # closing a generator ends its compiling processes, also where time was over
         if close := getattr(compiled, "close", None):
             close()
         bench.close()

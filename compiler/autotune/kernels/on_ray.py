@@ -81,13 +81,13 @@ def connected(address: str) -> Generator["RayCluster", None, None]:
         ray.shutdown()
 
 
-def run_part(part: Any) -> tuple[Any, float]:
+def run_part(payload: Any) -> tuple[Any, float]:
     """The task of a worker: a part's result, and its seconds."""
     start = perf_counter()
-    return part.run(), perf_counter() - start
+    return payload.run(), perf_counter() - start
 
 
-def nothing_left(part: Any, value: Any) -> Any:
+def nothing_left(payload: Any, value: Any) -> Any:
     """The rest of a part that always does all: none."""
     return None
 
@@ -132,30 +132,30 @@ class RayCluster:
         kind = self._ray.remote(num_gpus=1, num_cpus=0, max_calls=1, max_retries=RETRIES)
         return kind(run_part)
 
-    def on_each(self, nodes: Sequence[RayNode], part: Any) -> list[Any]:
+    def on_each(self, nodes: Sequence[RayNode], payload: Any) -> list[Any]:
         """The results of a part on a GPU of each of some nodes."""
         affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         task = self.on_gpus()
         running = list[Any]()
         for node in nodes:
             there = task.options(scheduling_strategy=affinity(node["NodeID"], soft=False))
-            running.append(there.remote(part))
+            running.append(there.remote(payload))
         return [self._value("device", reference)[0] for reference in running]
 
     def each(
         self,
         step: str,
         task: Any,
-        parts: Sequence[tuple[str, Any]],
-        rest: Callable[[Any, Any], Any] = nothing_left,
+        payloads: Sequence[tuple[str, Any]],
+        remainder: Callable[[Any, Any], Any] = nothing_left,
     ) -> Iterator[tuple[int, Any]]:
         """The result of each of a step's named parts, with its number, in the order of their ends.
 
-        `rest` gives from a part and its result the part that is left, if any, which is done next.
+        `remainder` gives the part that a part with this result leaves, if any; it is done next.
         """
-        notify(PartsBegan(step, len(parts)))
+        notify(PartsBegan(step, len(payloads)))
         start = perf_counter()
-        running = {task.remote(part): (n, part) for n, (_, part) in enumerate(parts)}
+        running = {task.remote(payload): (n, payload) for n, (_, payload) in enumerate(payloads)}
         while running:
             ready, _ = self._ray.wait([*running], timeout=POLL_S)
             lost = sum(not node["Alive"] for node in self._ray.nodes())
@@ -166,13 +166,13 @@ class RayCluster:
                 )
             self._lost = lost
             for reference in ready:
-                number, part = running.pop(reference)
+                number, payload = running.pop(reference)
                 value, seconds = self._value(step, reference)
                 yield number, value
-                if (left := rest(part, value)) is not None:
-                    running[task.remote(left)] = number, left
+                if (remaining := remainder(payload, value)) is not None:
+                    running[task.remote(remaining)] = number, remaining
                 else:
-                    notify(PartEnded(step, parts[number][0], seconds))
+                    notify(PartEnded(step, payloads[number][0], seconds))
         notify(StepEnded(step, perf_counter() - start))
 
     def _value(self, step: str, reference: Any) -> tuple[Any, float]:
@@ -291,12 +291,12 @@ class RayMachines:
 
     def prepare(self, options: TuneOptions, untuned: bool, report: Callable[[str], None]) -> Bundle:
         """The candidates of the models, a part for each model and precision on some CPU."""
-        parts = self.prepare_parts(options, untuned)
-        order = order_of(parts)
-        ordered = [parts[number] for number in order]
+        payloads = self.prepare_parts(options, untuned)
+        order = order_of(payloads)
+        ordered = [payloads[number] for number in order]
         ended = self.cluster.each("prepare", self.cluster.on_cpus(), ordered)
         bundles = {order[number]: bundle for number, bundle in ended}
-        merged = merge_bundles([bundles[number] for number in range(len(parts))])
+        merged = merge_bundles([bundles[number] for number in range(len(payloads))])
         report(f"prepared {merged.count} candidates of {len(merged.kernels)} kernels")
         return merged
 
@@ -304,14 +304,14 @@ class RayMachines:
         """The parts with their names, in the order of models and precisions."""
         arch = self.header.arch
         here = installed(True)
-        parts = list[tuple[str, PreparePart]]()
+        payloads = list[tuple[str, PreparePart]]()
         database = database_content(arch)
         device = self.header.device if untuned else ""
         for path in options.models:
             for precision in options.precisions:
                 target = f"cuda:{arch}:{precision}"
                 has_kernel = whole_kernels(parse_gpu(target))
-                part = PreparePart(
+                payload = PreparePart(
                     installation=here,
                     graph=str(
                         import_model(path, options.input_shapes, has_kernel=has_kernel).module
@@ -322,8 +322,8 @@ class RayMachines:
                     database=database,
                     device=device,
                 )
-                parts.append((f"{path.name} {precision}", part))
-        return parts
+                payloads.append((f"{path.name} {precision}", payload))
+        return payloads
 
     def measure(
         self, bundle: Bundle, results: ResultFile, budget: float, report: Callable[[str], None]
@@ -339,9 +339,9 @@ class RayMachines:
             f"{limited.count} candidates of {len(limited.kernels)} kernels:"
             f" {expected_duration(limited, jobs, self.cluster.count('GPU'))}"
         )
-        parts = list(self._measure_parts(limited, results.found, jobs))
+        payloads = list(self._measure_parts(limited, results.found, jobs))
         tasks = self.cluster.on_gpus()
-        for _, measured in self.cluster.each("measure", tasks, parts, MeasurePart.rest):
+        for _, measured in self.cluster.each("measure", tasks, payloads, MeasurePart.rest):
             for result in measured:
                 results.add(result)
         return device_seconds(limited)
@@ -356,7 +356,7 @@ class RayMachines:
             if remaining.kernels:
                 keys = {kernel.key for kernel in remaining.kernels}
                 existing = tuple(result for result in results if result.key in keys)
-                part = MeasurePart(
+                payload = MeasurePart(
                     installation=here,
                     bundle=remaining,
                     known=existing,
@@ -364,9 +364,9 @@ class RayMachines:
                     tools=self.tools,
                     jobs=jobs,
                 )
-                yield f"share {number}, {len(remaining.kernels)} kernels", part
+                yield f"share {number}, {len(remaining.kernels)} kernels", payload
 
 
-def order_of(parts: Sequence[tuple[str, PreparePart]]) -> list[int]:
+def order_of(payloads: Sequence[tuple[str, PreparePart]]) -> list[int]:
     """The numbers of parts, the largest graph's first: no worker waits long for another's last."""
-    return sorted(range(len(parts)), key=lambda number: -len(parts[number][1].graph))
+    return sorted(range(len(payloads)), key=lambda number: -len(payloads[number][1].graph))

@@ -71,11 +71,11 @@ class TuningSubject:
 
     def next_config(self, times: CandidateTimes) -> Config:
         """The candidate to measure next: the likeliest, later the nearest to the best."""
-        left = [config for config in self.configs if config not in times]
+        untried = [config for config in self.configs if config not in times]
         if len(times) < LIKELIEST or not any(measured(times)):
-            return left[0]
+            return untried[0]
         best = best_config(self, times)
-        return min(left, key=lambda config: differing_fields(config, best))
+        return min(untried, key=lambda config: differing_fields(config, best))
 
 
 def measured(times: CandidateTimes) -> Iterable[float]:
@@ -89,22 +89,25 @@ def best_config(subject: TuningSubject, times: CandidateTimes) -> Config:
     return min(timed, key=timed.__getitem__, default=subject.configs[0])
 
 
-def differing_fields(one: Config, other: Config) -> int:
+def differing_fields(first: Config, second: Config) -> int:
     """How many fields of two configs differ."""
-    mine = dict(one)
-    theirs = dict(other)
-    return sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
+    first_fields = dict(first)
+    second_fields = dict(second)
+    return sum(
+        first_fields.get(name) != second_fields.get(name)
+        for name in {*first_fields, *second_fields}
+    )
 
 
 def next_candidate(
-    subjects: Sequence[TuningSubject], times: Mapping[str, CandidateTimes], others: float = 0.0
+    subjects: Sequence[TuningSubject], times: Mapping[str, CandidateTimes], other_time: float = 0.0
 ) -> tuple[str, Config] | None:
     """The key and config to measure next, or None where the gain to expect is small.
 
-    `others` are the nanoseconds of a run's other kernels. Kernels are first measured as they would
-    be built, heavy ones first, so that times decide which of them are heavy.
+    `other_time` is the nanoseconds of a run's other kernels. Kernels are first measured as they
+    would be built, heavy ones first, so that times decide which of them are heavy.
     """
-    total = others + sum(subject.time(times.get(subject.key, {})) for subject in subjects)
+    total = other_time + sum(subject.time(times.get(subject.key, {})) for subject in subjects)
     gains = {s.key: s.expected_gain(times.get(s.key, {})) for s in subjects}
     worth = [subject for subject in subjects if gains[subject.key] > LEAST_GAIN * total]
     if not worth:
@@ -153,9 +156,9 @@ class TuningLimits:
         """The seconds for so many kernels."""
         return min(self.most, self.each * kernels) if kernels else 0.0
 
-    def after(self, seconds: float, parts: int = 1) -> "TuningLimits":
+    def after(self, seconds: float, count: int = 1) -> "TuningLimits":
         """The limits of each of some compilations when some seconds were spent."""
-        return replace(self, most=max(0.0, self.most - seconds) / parts)
+        return replace(self, most=max(0.0, self.most - seconds) / count)
 
     def left(self, budget: float, seconds: float) -> float:
         """The seconds of a budget that schedules have when kernels took some."""

@@ -40,12 +40,12 @@ CANDIDATES = 24
 MOST_THREADS = 1024
 """Threads of a block on any device."""
 
-Wanted = Callable[[Candidate], bool]
+Accepts = Callable[[Candidate], bool]
 """Which of what templates can compute is prepared."""
 
 
 def any_candidate(match: Candidate) -> bool:
-    """Wants every candidate."""
+    """Accept every candidate."""
     return True
 
 
@@ -56,28 +56,28 @@ def prepare_bundle(
     count: int = CANDIDATES,
     report: Callable[[str], None] = lambda line: None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    wanted: Wanted = any_candidate,
+    accepts: Accepts = any_candidate,
 ) -> Bundle:
     """The candidates of every distinct kernel with a choice of some models in some precisions.
 
     Models come by name, as `import_model` reads them; `report` gets a line for each one done.
-    Of what templates can compute, only the `wanted`.
+    Of what templates can compute, only what it `accepts`.
     """
-    parts: list[Bundle] = []
+    bundles: list[Bundle] = []
     targets = [f"cuda:{arch}:{precision}" for precision in precisions]
     with step_progress("prepare"):
         for name, model in in_parts("prepare", [*models], lambda model: model[0]):
             for target in targets:
                 has_kernel = whole_kernels(parse_gpu(target))
                 module = import_model(model, input_shapes, has_kernel=has_kernel).module
-                parts.append(prepare_part(module, target, count, wanted))
-            done = merge_bundles(parts)
-            report(f"{name}: {len(done.kernels)} kernels with {done.count} candidates so far")
-    return merge_bundles(parts)
+                bundles.append(prepare_part(module, target, count, accepts))
+            merged = merge_bundles(bundles)
+            report(f"{name}: {len(merged.kernels)} kernels with {merged.count} candidates so far")
+    return merge_bundles(bundles)
 
 
 def prepare_part(
-    module: ModuleOp, target: str, count: int, wanted: Wanted = any_candidate
+    module: ModuleOp, target: str, count: int, accepts: Accepts = any_candidate
 ) -> Bundle:
     """The candidates of an imported graph's distinct kernels with a choice on a target.
 
@@ -86,7 +86,7 @@ def prepare_part(
     machine = parse_gpu(target)
     kernels = dict[str, TunableKernel]()
     for group, uses in _used_groups(module, machine):
-        for match in filter(wanted, measurable(group, machine)):
+        for match in filter(accepts, measurable(group, machine)):
             configs = match.shortlist(count)
             weight = match.estimate_ns(configs[0]) / 1e3 * uses
             if old := kernels.get(match.key):
@@ -98,7 +98,7 @@ def prepare_part(
     )
 
 
-def untuned_on(device: str) -> Wanted:
+def untuned_on(device: str) -> Accepts:
     """Whether the database has no times of a kernel on a device."""
     return lambda match: match.provenance(device) is not Provenance.TUNED
 

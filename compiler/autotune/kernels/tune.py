@@ -106,7 +106,7 @@ class ThisMachine:
             count=options.candidates,
             report=report,
             input_shapes=options.input_shapes,
-            wanted=untuned_on(self.header.device) if untuned else any_candidate,
+            accepts=untuned_on(self.header.device) if untuned else any_candidate,
         )
 
     def measure(
@@ -136,13 +136,13 @@ def tune(machines: Machines, options: TuneOptions, report: Callable[[str], None]
     with locked(folder / "tune", 0.0, busy):
         header = machines.header
         bundle = _prepared(machines, folder, options, report)
-        left = options.budget - _measure(machines, bundle, folder, options.budget, report)
+        spare = options.budget - _measure(machines, bundle, folder, options.budget, report)
         # by measured times, a compilation may compare other graphs than by estimates
-        if left > 0 and (untuned := machines.prepare(options, True, lambda line: None)).kernels:
-            _measure(machines, untuned, folder, left, report)
+        if spare > 0 and (untuned := machines.prepare(options, True, lambda line: None)).kernels:
+            _measure(machines, untuned, folder, spare, report)
         every = [(path, precision) for path in options.models for precision in options.precisions]
         for path, precision in in_parts(
-            "choose in context", every, lambda one: f"{one[0].name} {one[1]}"
+            "choose in context", every, lambda item: f"{item[0].name} {item[1]}"
         ):
             target = f"cuda:{header.arch}:{precision}"
             if options.in_context and isinstance(machines, ThisMachine):

@@ -85,21 +85,24 @@ def search_configs(
     clock: Callable[[], float],
     *,
     outcome: TuningFound,
-    others: float = 0.0,
+    other_time: float = 0.0,
     report: Callable[[int, int], None] = lambda done, started: None,
 ) -> None:
     """Measure candidates until time is over or little is to be gained, then confirm the winners.
 
     `outcome` is filled as it goes on, so that an interrupt loses nothing; `report` gets the numbers
-    of candidates that are done, and of those that were started. `others` as in `next_candidate`.
+    of candidates that are done, and of those that were started; `other_time` is that of
+    `next_candidate`.
     """
     running = 0
     done = 0
     last = clock() + seconds
     end = last - CONFIRMED_PART * seconds
     while clock() < end:
-        while running < bench.width and (asked := next_candidate(subjects, outcome.times, others)):
-            key, config = asked
+        while running < bench.width and (
+            candidate := next_candidate(subjects, outcome.times, other_time)
+        ):
+            key, config = candidate
             outcome.times.setdefault(key, {})[config] = None
             bench.start(key, config)
             running += 1
@@ -224,14 +227,14 @@ def tune_groups(
     Also says whether no kernel is left that is worth measuring.
     """
     start = perf_counter()
-    matches, subjects, others = tunable(groups, target, device.likely)
+    matches, subjects, other_time = tunable(groups, target, device.likely)
     seconds = limits.seconds(len(subjects))
     if not seconds or not device.header.device:
         return TuningRecord(), not subjects
-    left = seconds - (perf_counter() - start)
-    if left <= 0:
+    remaining = seconds - (perf_counter() - start)
+    if remaining <= 0:
         return TuningRecord(kernels=len(subjects)), False
-    outcome = _searched(device, matches, subjects, others, left)
+    outcome = _searched(device, matches, subjects, other_time, remaining)
     # The record of the kernels that were measured, and of the gain.
     uses = {subject.key: subject.uses for subject in subjects}
     pairs = [(uses[key], *pair) for key, pair in outcome.pairs.items()]
@@ -239,8 +242,8 @@ def tune_groups(
         kernels=len(subjects),
         tried=outcome.tried,
         improved=len(pairs),
-        before=sum(count * before for count, before, _ in pairs),
-        after=sum(count * after for count, _, after in pairs),
+        before=sum(count * first_time for count, first_time, _ in pairs),
+        after=sum(count * winner_time for count, _, winner_time in pairs),
     ), outcome.complete
 
 
@@ -250,13 +253,13 @@ def tunable(
     """The kernels with a choice that no database has; and the nanoseconds of a run's others."""
     matches: dict[str, TunableMatch] = {}
     uses: dict[str, int] = {}
-    others = 0.0
+    other_time = 0.0
     for group, count in groups:
         with naming(group):
             selection = best(group, target)
         key = selection.candidate.key
         if not key or selection.provenance not in UNMEASURED:
-            others += count * selection.time_ns
+            other_time += count * selection.time_ns
             continue
         uses[key] = uses.get(key, 0) + count
         if key not in matches:
@@ -264,8 +267,8 @@ def tunable(
             matches[key] = TunableMatch(group, selection.candidate, configs)
     chosen = {key: match for key, match in matches.items() if len(match.configs) >= FEWEST}
     fixed = [match.match for key, match in matches.items() if key not in chosen]
-    others += sum(uses[candidate.key] * candidate.least_ns for candidate in fixed)
-    return chosen, [_subject(match, uses[key]) for key, match in chosen.items()], others
+    other_time += sum(uses[candidate.key] * candidate.least_ns for candidate in fixed)
+    return chosen, [_subject(match, uses[key]) for key, match in chosen.items()], other_time
 
 
 def candidates_to_try(selection: Selection, likely: int) -> list[Any]:
@@ -292,7 +295,7 @@ def _searched(
     device: Device,
     matches: Mapping[str, TunableMatch],
     subjects: Sequence[TuningSubject],
-    others: float,
+    other_time: float,
     seconds: float,
 ) -> TuningFound:
     """Measure for some seconds; the database gets what was found, however that ends."""
@@ -304,7 +307,7 @@ def _searched(
             try:
                 search_configs(
                     subjects, bench, seconds, perf_counter,
-                    outcome=outcome, others=others,
+                    outcome=outcome, other_time=other_time,
                     report=lambda done, started: notify(CandidateMeasured(done, started)),
                 )  # fmt: skip
             finally:
@@ -312,8 +315,8 @@ def _searched(
                 firsts = {subject.key: subject.configs[0] for subject in subjects}
                 chosen = firsts | outcome.winners
                 bench.keep(chosen)
-                left = max(LEAST_PATIENCE, seconds - (perf_counter() - start))
-                keep_results(device.header, bench.results, chosen, left)
+                patience = max(LEAST_PATIENCE, seconds - (perf_counter() - start))
+                keep_results(device.header, bench.results, chosen, patience)
     except DeviceError as error:
         _LOG.warning("kernels are not measured any further: %s", error)
     return outcome

@@ -162,12 +162,13 @@ def annotate(
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
-            own = symbols_of_group(op)
-            assert kernel.symbols == tuple(kernel_symbols(own).values()), (
+            arguments = symbols_of_group(op)
+            assert kernel.symbols == tuple(kernel_symbols(arguments).values()), (
                 "the order of the kernel's sizes"
             )
             values = {
-                symbol: extent_of(other) for symbol, other in zip(kernel.symbols, own, strict=True)
+                symbol: extent_of(argument)
+                for symbol, argument in zip(kernel.symbols, arguments, strict=True)
             }
             op.workspaces = ArrayAttr(map(int64, [*substituted_shape(kernel.workspaces, values)]))
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])

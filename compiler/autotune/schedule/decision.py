@@ -114,9 +114,9 @@ def decide(request: Request) -> Decision:
         driver = present_device(request.target)
     except DeviceError as error:
         return _predicted(request, database, str(error))
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            waited = held.enter_context(measuring(driver.device, request.budget))
+            waited = stack.enter_context(measuring(driver.device, request.budget))
             request = replace(request, budget=request.budget - waited)
             return _measured(request, database, driver)
         except (TrialError, TrialUnavailableError, DeviceTakenError) as error:
@@ -132,7 +132,7 @@ def present_device(target: str) -> Driver:
 
 
 def _predicted(
-    request: Request, database: KernelTimeDatabase, why: str, costs: Costs | None = None
+    request: Request, database: KernelTimeDatabase, reason: str, costs: Costs | None = None
 ) -> Decision:
     """Choose by the model, with kernels' times from the database unless `costs` are given."""
     if costs is None:
@@ -149,7 +149,7 @@ def _predicted(
     judge = PredictedJudge(partial(_estimate, request, costs))
     choice = choose(Alternatives(SCHEDULE, candidates), judge)
     chosen = candidates[choice.chosen]
-    explained = replace(choice, reason=f"not measured: {why}")
+    explained = replace(choice, reason=f"not measured: {reason}")
     record = _record(request, costs, chosen, explained, searched)
     return Decision(chosen.spec.pipeline, record)
 

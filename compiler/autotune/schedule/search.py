@@ -77,11 +77,11 @@ def search_module(
     graph = graphs_of(module)[-1]
     groups = read_groups(graph)
     names = [name_of(group) for group in graph.groups]
-    asked = [_demand(group, kernels, costs) for group in graph.groups]
+    demands = [_demand(group, kernels, costs) for group in graph.groups]
     early = starts_early(kernels)
-    simulator = Simulator(asked, costs.device, early=early)
+    simulator = Simulator(demands, costs.device, early=early)
     best = search(groups, simulator, how.steps, how.seed)
-    bound = lower_bound(asked, groups.dag.edges, costs.device, early=early)
+    bound = lower_bound(demands, groups.dag.edges, costs.device, early=early)
     outlines = {
         ONE_STREAM: outline(groups.dag, place(groups, PlacementPolicy("opara", 1)), names),
         AUTO: outline(groups.dag, best.placement, names),

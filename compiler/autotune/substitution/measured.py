@@ -113,8 +113,8 @@ class MeasuredTimes(SimulatedTimes):
         assert self.driver is not None
         trial = ScheduleTrial(graph.schedule, graph.kernels, graph.weights, graph.limits)
         trials_on(self.driver).schedule(trial, self.budget.seconds)
-        parts = (graph.schedule, graph.kernels, graph.weights)
-        loaded = GpuExecutable.load(self.driver, *parts, index_limits=graph.limits)
+        program = (graph.schedule, graph.kernels, graph.weights)
+        loaded = GpuExecutable.load(self.driver, *program, index_limits=graph.limits)
         return running(loaded.executor(mode="graph", pdl=graph.pdl))
 
 

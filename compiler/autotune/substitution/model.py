@@ -44,8 +44,8 @@ def simulator_version() -> str:
     rooms = ("scheduling", "autotune/substitution", "choice", "passes/graph", "ir")
     kinds = product(rooms, ("py", "ll"))
     files = [path for room, kind in kinds for path in package.glob(f"{room}/**/*.{kind}")]
-    parts = ("base/adapter.py", "pipeline.py", "runner.py")
-    files += [package / "passes" / name for name in parts]
+    modules = ("base/adapter.py", "pipeline.py", "runner.py")
+    files += [package / "passes" / name for name in modules]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
 
@@ -96,8 +96,8 @@ class SimulatedTimes:
 
     def simulated(self, modules: Mapping[str, ModuleOp]) -> dict[str, float]:
         """The simulated nanoseconds of whole graphs, which become groups."""
-        parts = in_parts("compare graphs", [*modules.items()])
-        return {name: self.time(module) for name, module in parts}
+        graphs = in_parts("compare graphs", [*modules.items()])
+        return {name: self.time(module) for name, module in graphs}
 
     def time(self, module: ModuleOp) -> float:
         """The simulated nanoseconds of a graph in the best of some schedules."""

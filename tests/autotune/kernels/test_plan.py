@@ -58,7 +58,7 @@ def test_a_candidate_under_way_is_not_started_again():
 
 
 def test_little_gain_is_not_worth_measuring():
-    assert next_candidate([LIGHT], {}, others=1e9) is None
+    assert next_candidate([LIGHT], {}, other_time=1e9) is None
     assert next_candidate([], {}) is None
 
 
