@@ -37,7 +37,7 @@ FLAGS = (
     "-fstack-clash-protection",
 )
 """No fused multiply-adds, so that every host computes the same bits; CUDA text breaks aliasing;
-a stack that overflows meets its guard."""
+a stack that overflows meets its guard; a library with unique symbols could never be unloaded."""
 
 SANITIZED = "FLOWLOOM_EMULATOR_SANITIZE"
 """The environment variable that builds the engine and kernels with AddressSanitizer.
@@ -140,7 +140,7 @@ def _how_kernels_are_compiled() -> str:
 def _headers() -> dict[str, str]:
     """The headers that kernels include, by file name; the emulator's own are taken first."""
     folders = (KERNELS, HERE / "include")
-    return {path.name: path.read_text() for each in folders for path in each.rglob("*.cuh")}
+    return {path.name: path.read_text() for folder in folders for path in folder.rglob("*.cuh")}
 
 
 def _identity(program: str) -> str:
@@ -166,6 +166,7 @@ def _archive(kernel: bytes, engine: bytes) -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.comment = version().encode()
         for name, data in ((KERNEL, kernel), (ENGINE, engine)):
+            # its date is fixed, so that equal content has equal bytes
             entry = zipfile.ZipInfo(name)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
@@ -211,8 +212,8 @@ def _build_engine() -> bytes:
 
 
 def _sanitizer() -> list[str]:
-    wanted = os.environ.get(SANITIZED)
-    return ["-fsanitize=address", "-fno-omit-frame-pointer"] if wanted else []
+    enabled = os.environ.get(SANITIZED)
+    return ["-fsanitize=address", "-fno-omit-frame-pointer"] if enabled else []
 
 
 def _compile(arguments: Sequence[str]) -> None:

@@ -45,13 +45,15 @@ class Engine:
     """The functions of runtime.h without their prefix; DeviceError says why one fails."""
 
     def __init__(self, path: Path) -> None:
+        # kernels' libraries, which are opened later, resolve the engine's symbols
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._library.emulator_error.restype = ctypes.c_char_p
 
     def __call__(self, name: str, *arguments: Any) -> None:
         """Call `emulator_NAME`; integers are taken for addresses and sizes of 64 bits."""
-        given = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in arguments]
-        if getattr(self._library, f"emulator_{name}")(*given):
+        # ctypes would pass a bare integer as a C int of 32 bits
+        converted = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in arguments]
+        if getattr(self._library, f"emulator_{name}")(*converted):
             reason: bytes = self._library.emulator_error()
             raise DeviceError(f"emulator: {reason.decode(errors='replace')}")
 
