@@ -167,16 +167,16 @@ def step_progress(name: str) -> Generator[None, None, None]:
 
 def in_parts(
     step: str,
-    parts: Collection[StepPart],
-    name: Callable[[StepPart], str] = lambda part: "",
-    size: Callable[[StepPart], float] = lambda part: 1.0,
+    items: Collection[StepPart],
+    name: Callable[[StepPart], str] = lambda item: "",
+    size: Callable[[StepPart], float] = lambda item: 1.0,
 ) -> Iterator[StepPart]:
-    """Each part of a step in turn, with an event when the work on it has ended."""
-    notify(PartsBegan(step, len(parts), sum(map(size, parts))))
-    for part in parts:
+    """Each item of a step in turn, with an event when the work on it has ended."""
+    notify(PartsBegan(step, len(items), sum(map(size, items))))
+    for item in items:
         start = perf_counter()
-        yield part
-        notify(PartEnded(step, name(part), perf_counter() - start, size(part)))
+        yield item
+        notify(PartEnded(step, name(item), perf_counter() - start, size(item)))
 
 
 class StepClock:
@@ -188,7 +188,7 @@ class StepClock:
 
     def lap(self, step: str) -> None:
         """A step has ended, and the next one begins."""
-        now = perf_counter()
-        self.seconds[step] = now - self._last
+        end = perf_counter()
+        self.seconds[step] = end - self._last
         notify(StepEnded(step, self.seconds[step]))
-        self._last = now
+        self._last = end
