@@ -154,10 +154,6 @@ SPLIT_BATCH = Rule(
 """A convolution of a batch of two images is two, each of which waits for its image only."""
 
 
-def _both_groups(bindings: Bindings) -> Any:
-    return bindings.value(group) + bindings.value(second_group)
-
-
 def _same_groups(bindings: Bindings) -> list[Condition]:
     """The conditions that the groups of two convolutions have one size."""
     return [
@@ -170,7 +166,8 @@ def _same_groups(bindings: Bindings) -> list[Condition]:
 def _grouped(left: Pattern, right: Pattern) -> Apply:
     """The convolution with the groups of two."""
     weight, bias = concat(w, v, axis=0), concat(b, c, axis=0)
-    return conv(concat(left, right, axis=1), weight, bias, window, _both_groups)
+    image = concat(left, right, axis=1)
+    return conv(image, weight, bias, window, lambda m: m.value(group) + m.value(second_group))
 
 
 MERGE_GROUPS = Rule(

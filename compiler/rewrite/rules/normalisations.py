@@ -1,7 +1,5 @@
 """Scales and shifts of normalisations, and factors of rows, moved past a MatMul."""
 
-from typing import Any
-
 from compiler.rewrite.patterns import (
     Apply,
     Bindings,
@@ -49,23 +47,8 @@ def _of_rows(bindings: Bindings) -> list[Condition]:
     ]
 
 
-def _row_of_b(bindings: Bindings) -> list[Condition]:
-    return [*_of_rows(bindings), *equal(bindings.shape(b), bindings.shape(w)[:1])]
-
-
-def _as_column(bindings: Bindings) -> tuple[Any, ...]:
-    return (bindings.shape(w)[0], 1)
-
-
-def _as_row(bindings: Bindings) -> tuple[Any, ...]:
-    return (1, bindings.shape(w)[0])
-
-
-def _width(bindings: Bindings) -> tuple[Any, ...]:
-    return (bindings.shape(w)[1],)
-
-
-SCALED = mul(reshape(g, _as_column), w)
+SCALED = mul(reshape(g, lambda m: (m.shape(w)[0], 1)), w)
+ROW = reshape(b, lambda m: (1, m.shape(w)[0]))
 
 
 def _fold_scale(kind: str, name: str) -> Rule:
@@ -88,10 +71,10 @@ FOLD_LAYER_SHIFT = Rule(
     target=(
         add(
             matmul(_normalised("LayerNormalization", x, ONES), SCALED),
-            reshape(matmul(reshape(b, _as_row), w), _width),
+            reshape(matmul(ROW, w), lambda m: (m.shape(w)[1],)),
         ),
     ),
-    guard=_row_of_b,
+    guard=lambda m: [*_of_rows(m), *equal(m.shape(b), m.shape(w)[:1])],
     cases=ROWS,
 )
 """The scale and shift of a normalisation are in the weights and bias of a layer that reads it."""
