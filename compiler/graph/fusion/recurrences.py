@@ -6,6 +6,7 @@ from itertools import product
 
 from compiler.net.operators.recurrence import GATES
 from compiler.target.target import GpuTarget, Target, parse_gpu
+from compiler.tensors.arithmetic import ceil_div
 
 ELEMENT_BYTES = {"fp16": 2, "bf16": 2, "tf32": 4}
 """Bytes of weights and states on tensor cores, by the target's precision."""
@@ -84,24 +85,24 @@ class RecurrentConfig:
 
     def units(self, recurrence: Recurrence) -> int:
         """Hidden units of a block."""
-        return UNIT_STEP * _ceil_div(_ceil_div(recurrence.hidden, self.blocks), UNIT_STEP)
+        return UNIT_STEP * ceil_div(ceil_div(recurrence.hidden, self.blocks), UNIT_STEP)
 
     def tiles(self, recurrence: Recurrence) -> int:
         """Tiles of rows of a block: those of all gates of its units."""
-        return _ceil_div(recurrence.gates * self.units(recurrence), TILE_ROWS)
+        return ceil_div(recurrence.gates * self.units(recurrence), TILE_ROWS)
 
     def chunks(self, recurrence: Recurrence, element_bytes: int) -> int:
         """Chunks of a row."""
         length = self.blocks * self.units(recurrence)
-        return _ceil_div(length * element_bytes, CHUNK_BYTES)
+        return ceil_div(length * element_bytes, CHUNK_BYTES)
 
     def own_tiles(self, recurrence: Recurrence) -> int:
         """Tiles of a warp."""
-        return _ceil_div(self.tiles(recurrence), self.warps // self.splits)
+        return ceil_div(self.tiles(recurrence), self.warps // self.splits)
 
     def own_chunks(self, recurrence: Recurrence, element_bytes: int) -> int:
         """Chunks of a warp."""
-        return _ceil_div(self.chunks(recurrence, element_bytes), self.splits)
+        return ceil_div(self.chunks(recurrence, element_bytes), self.splits)
 
     def held(self, recurrence: Recurrence, element_bytes: int, registers: int) -> int:
         """The chunks of a warp that stay in so many registers of an SM; others in shared memory."""
@@ -148,8 +149,8 @@ def element_bytes_of(target: GpuTarget) -> int:
 
 def kernel_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) -> float:
     """The estimated microseconds of one kernel for all steps."""
-    clusters = recurrence.directions * _ceil_div(recurrence.batch, SEQUENCES)
-    waves = _ceil_div(clusters * config.blocks, target.device.sms)
+    clusters = recurrence.directions * ceil_div(recurrence.batch, SEQUENCES)
+    waves = ceil_div(clusters * config.blocks, target.device.sms)
     return waves * (START_US + recurrence.steps * step_us(recurrence, config, target))
 
 
@@ -183,8 +184,4 @@ def has_kernel(recurrence: Recurrence, target: Target) -> bool:
 
 def _cluster(hidden: int, most: int) -> int:
     """The blocks of a cluster of at most so many: each has a multiple of eight units."""
-    return _ceil_div(hidden, UNIT_STEP * _ceil_div(_ceil_div(hidden, most), UNIT_STEP))
-
-
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
+    return ceil_div(hidden, UNIT_STEP * ceil_div(ceil_div(hidden, most), UNIT_STEP))

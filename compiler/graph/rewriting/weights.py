@@ -100,10 +100,6 @@ def _fill(attributes: Mapping[str, Any]) -> Array:
     return numpy.full(shape, float(attributes["value"]), numpy.float64)
 
 
-def _identity(attributes: Mapping[str, Any]) -> Array:
-    return numpy.eye(attributes["shape"][0])
-
-
 def _constant(attributes: Mapping[str, Any]) -> Array:
     values = numpy.array(attributes["value"], numpy_dtype(attributes["dtype"]))
     return _exact(values.reshape(attributes["shape"]))
@@ -111,7 +107,7 @@ def _constant(attributes: Mapping[str, Any]) -> Array:
 
 _LEAVES: Mapping[str, Callable[[Mapping[str, Any]], Array]] = {
     "fill": _fill,
-    "identity": _identity,
+    "identity": lambda attributes: numpy.eye(attributes["shape"][0]),
     "constant": _constant,
 }
 """The weights that are made of attributes alone."""

@@ -17,7 +17,7 @@ Keep = Callable[[te.Tensor], bool]
 def inline_stages(results: Sequence[te.Tensor], keep: Keep) -> list[te.Tensor]:
     """The same results from stages of which only reductions, results and those kept are left."""
     order = inputs_first(results)
-    whole = {identity(t) for t in order if _is_reduction(t) or keep(t)} | set(
+    whole = {identity(t) for t in order if isinstance(t.op.body[0], tirx.Reduce) or keep(t)} | set(
         map(identity, results)
     )
     kept: dict[Any, te.Tensor] = {}
@@ -32,10 +32,6 @@ def inline_stages(results: Sequence[te.Tensor], keep: Keep) -> list[te.Tensor]:
             op = _rebuilt(tensor.op, leaf)
             kept |= {(tensor.op, i): op.output(i) for i in range(op.num_outputs)}
     return [kept.get(identity(tensor), tensor) for tensor in results]
-
-
-def _is_reduction(tensor: te.Tensor) -> bool:
-    return isinstance(tensor.op.body[0], tirx.Reduce)
 
 
 def _rebuilt(op: te.ComputeOp, leaf: Any) -> te.ComputeOp:
