@@ -178,6 +178,7 @@ def load(
     try:
         kernels = read_kernels(contents)
         schedule = from_json(contents[SCHEDULE].decode())
+        # Hashes can be made anew for any content: races and misfits are looked for again.
         certificate = certified(schedule, kernels)
         if library := contents.get(LIBRARY, b""):
             check_library(library, certificate.digest)
@@ -249,7 +250,7 @@ def read_placed(folder: Path, files: Mapping[str, Any], place: Placing) -> dict[
 
 
 def read_semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | None:
-    """The recorded choices by rule; ArtifactError for a way that is none of the two."""
+    """The recorded choices by rule; ArtifactError for a way that is neither of the two."""
     where = f"{folder / MANIFEST}: semantics"
     if "semantics" not in manifest:
         return None
@@ -319,9 +320,9 @@ def _kernel(contents: Mapping[str, bytes], value: object, path: str) -> KernelSp
         writes=operands,
         symbols=partial(read.checked_items, item=read.checked_symbol),
     )
-    for own in kernel.launches:
+    for launched in kernel.launches:
         # A name ends by a zero in an object's table of strings; a GPU's code may be compressed.
-        name = own.symbol.encode() + b"\0"
+        name = launched.symbol.encode() + b"\0"
         if kernel.language == "object" and name not in kernel.code:
-            raise ArtifactError(f"{path}: its code has no function {own.symbol!r}")
+            raise ArtifactError(f"{path}: its code has no function {launched.symbol!r}")
     return kernel

@@ -41,6 +41,7 @@ def checked_artifacts(directory: Path, vouch: Vouch) -> Iterator[CheckedArtifact
         return
     manifest, _ = read_program_manifest(directory, vouch)
     for folder, digest in program_segments(directory, manifest).items():
+        # Only the program's manifest is signed; it has the hashes of its segments' manifests.
         yield _checked(folder, with_sha256(digest))
 
 

@@ -63,6 +63,7 @@ def _is_folder(path: Path) -> bool:
 def _link(old: Path, new: Path) -> None:
     """Hard-link a file, or copy it where that is not possible."""
     try:
+        # Not a move: the older project stays whole until the new one replaces it.
         os.link(old, new, follow_symlinks=False)
     except OSError:
         shutil.copy2(old, new, follow_symlinks=False)
@@ -78,7 +79,7 @@ def _listed(path: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """The SHA-256 of a file; none of a directory."""
+    """The SHA-256 of a file; empty for a directory."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:

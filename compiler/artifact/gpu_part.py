@@ -179,6 +179,7 @@ def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
     lines = kernel.source.splitlines()
     includes = [line for line in lines if line.startswith("#include")]
     body = "\n".join(line for line in lines if not line.startswith("#include"))
+    # C++ allows a specialisation only in a namespace around its template: outside the kernel's.
     body = _SPECIALISED.sub(partial(_outside, kernel.name), body)
     comment = "".join(f"//   {_printable(line)}\n" for line in nodes)
     exports = "".join(f"GPU_EXPORT({launch.symbol})\n" for launch in kernel.launches)

@@ -205,7 +205,7 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 def manifest_seal(manifest: Mapping[str, Any], contents: Mapping[str, str]) -> dict[str, str]:
     """A digest of each content by its name, and that of a manifest's own entries.
 
-    None is the hash of a file, which a tool may replace wherever it is.
+    None of these is the hash of a file, which a tool could replace wherever it occurs.
     """
     entries = {k: v for k, v in manifest.items() if k not in (SELF_DIGEST, SEAL, FILE_LIST)}
     sealed = {OWN_ENTRIES: entries, **contents}
@@ -231,12 +231,13 @@ def write_hashed(
         produce(write)
         file.flush()
         if durable:
+            # Else a crash soon after the rename could leave files without their content.
             os.fsync(file.fileno())
         return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
 def file_entry(path: Path) -> dict[str, Any]:
-    """The entry of a file that is there; raises ArtifactError if it cannot be read."""
+    """The entry of an existing file; raises ArtifactError if it cannot be read."""
     try:
         check_regular(path)
         with path.open("rb") as file:

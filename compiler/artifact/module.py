@@ -378,5 +378,6 @@ def load_placed(
     content = artifact.load(directory, check, place, vouch)
     with taking("a module", **options):
         module = Module(content, **options)
+    # Loaded now, so that a host that cannot run it is an error here, not at the first run.
     _ = module.executable
     return module

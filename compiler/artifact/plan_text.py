@@ -57,6 +57,7 @@ def braced(items: Iterable[Any]) -> str:
 
 def quoted(text: str) -> str:
     """A C++ string literal in ASCII."""
+    # Two question marks may begin a trigraph; octal escapes, unlike hex ones, have an end.
     escaped = "".join(c if 32 <= b < 127 and c not in '"\\?' else f"\\{b:03o}"
                       for b in text.encode() for c in [chr(b)])  # fmt: skip
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""Whether a saved directory may be put in a place: asked before what is to be saved is made.
+"""Whether a saved directory may be put in a place: asked before anything is made to be saved.
 
 A place is free, an empty directory, or a saved directory of either kind without the user's files.
 """

@@ -19,6 +19,7 @@ def replacing(directory: Path) -> Generator[Path]:
     """
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
+        # In the same directory, as a rename is atomic within one file system only.
         temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
         new = temporary / "new"
         old = temporary / "old"
@@ -38,6 +39,7 @@ def _move(new: Path, directory: Path, old: Path) -> None:
         if os.path.lexists(directory):
             directory.rename(old)
         new.rename(directory)
+    # Ctrl-C, too, may come between the two renames.
     except BaseException:
         if old.exists() and not os.path.lexists(directory):
             old.rename(directory)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
 
 SIGNATURE_SUFFIX = ".sig"
-"""The suffix of a signature's file, which else has the manifest's name."""
+"""The suffix of a signature's file, which otherwise has the manifest's name."""
 
 KeyFile = str | os.PathLike[str]
 

@@ -114,16 +114,16 @@ def save(
     """
     folder = Path(directory)
     folder.mkdir()
-    own = artifact.schedule
-    sized = {**{symbol.name: symbol for symbol in symbols}, **own.symbols}
-    names = SymbolNames.of([*sized.values(), *(slot.offset for slot in own.slots)])
-    contents = {SCHEDULE: to_json(_with_identifiers(own, names)).encode()}
-    contents |= kernel_files(own.kernels)
+    schedule = artifact.schedule
+    sized = {**{symbol.name: symbol for symbol in symbols}, **schedule.symbols}
+    names = SymbolNames.of([*sized.values(), *(slot.offset for slot in schedule.slots)])
+    contents = {SCHEDULE: to_json(_with_identifiers(schedule, names)).encode()}
+    contents |= kernel_files(schedule.kernels)
     files = write_contents(folder, contents, artifact.weights, durable=True)
     sizes = {
         "symbols": [asdict(symbol) for symbol in sized.values()],
-        "slots": [asdict(s) | {"nbytes": names.text(s.nbytes)} for s in own.slots],
-        "extents": {name: [*symbols] for name, symbols in own.extents.items()},
+        "slots": [asdict(s) | {"nbytes": names.text(s.nbytes)} for s in schedule.slots],
+        "extents": {name: [*symbols] for name, symbols in schedule.extents.items()},
         "segment": segment(names),
     }
     entries = {
@@ -136,14 +136,14 @@ def save(
     ARTIFACT_MANIFEST.write(folder, entries, files, sealed)
 
 
-def _with_identifiers(own: SymbolicSchedule, names: SymbolNames) -> Schedule:
+def _with_identifiers(symbolic: SymbolicSchedule, names: SymbolNames) -> Schedule:
     """The schedule over symbols that have identifiers for names."""
 
     def renamed(extent: Extent) -> Extent:
         return with_identifiers(extent, names.identifiers)
 
-    arenas = [own.shape[0] for own in own.schedule.of_kind("arena")]
-    return with_numbers(own.schedule, renamed, renamed(arenas[0]) if arenas else 0)
+    arenas = [arena.shape[0] for arena in symbolic.schedule.of_kind("arena")]
+    return with_numbers(symbolic.schedule, renamed, renamed(arenas[0]) if arenas else 0)
 
 
 def load(
@@ -163,8 +163,8 @@ def load(
     sizes = read.as_object(manifest.get(SIZES_ENTRY), path)
     files: Mapping[str, Any] = manifest["files"]
     try:
-        own, names = _schedule(sizes, path, contents)
-        certificate = certified_for_all_sizes(own)
+        schedule, names = _schedule(sizes, path, contents)
+        certificate = certified_for_all_sizes(schedule)
     except (LookupError, ValueError, FlowloomError, Undecided) as error:
         raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
     ARTIFACT_MANIFEST.check_seal(folder, manifest, sealed_contents(certificate.digest, files))

@@ -69,6 +69,7 @@ def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> 
             "data_offsets": [start, end],
         }
     text = json.dumps(header).encode()
+    # The format allows spaces after the header: with them the data begin aligned in a mapped file.
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     write(len(text).to_bytes(8, "little") + text)
     for name in order:
