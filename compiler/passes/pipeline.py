@@ -62,26 +62,27 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
     """
     try:
         text = re.sub(r"\s*,\s*", ",", spec.strip())
-        # A pipeline with quotes around ranges such as `size=40..120`; texts in quotes stay.
-        parts = re.split(r'("[^"]*")', text)
-        parts[::2] = [re.sub(r"=(\d+\.\.\d+)", r'="\1"', part) for part in parts[::2]]
-        specs = list(parse_pipeline("".join(parts)))
+        # xDSL reads `40..120` only in quotes; texts that have some stay as they are.
+        pieces = re.split(r'("[^"]*")', text)
+        pieces[::2] = [re.sub(r"=(\d+\.\.\d+)", r'="\1"', piece) for piece in pieces[::2]]
+        specs = list(parse_pipeline("".join(pieces)))
+    # It derives from BaseException: an `except Exception` would let it pass.
     except ArgSpecParseError as error:
         raise PipelineError(f"the pipeline {spec.strip()!r} cannot be parsed: {error}") from None
     passes: list[ModulePass] = []
-    known = known_passes()
-    for one in specs:
-        if one.name not in known:
+    kinds = known_passes()
+    for step in specs:
+        if step.name not in kinds:
             raise PipelineError(
-                f"unknown pass {one.name!r}; the passes are {', '.join(known)}, or your own"
+                f"unknown pass {step.name!r}; the passes are {', '.join(kinds)}, or your own"
                 " (passes=[...], --pass FILE.py:CLASS)"
             )
         try:
-            passes.append(known[one.name].from_spec(one))
+            passes.append(kinds[step.name].from_spec(step))
         except Exception as error:
-            options = ", ".join(option_names(known[one.name])) or "none"
+            options = ", ".join(option_names(kinds[step.name])) or "none"
             raise PipelineError(
-                f"pass '{one}': {first_line(error)}; the options of {one.name} are {options}"
+                f"pass '{step}': {first_line(error)}; the options of {step.name} are {options}"
             ) from error
     return tuple(passes)
 
@@ -93,8 +94,8 @@ def without_pass(spec: str, name: str) -> str:
 
 def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
     """A pipeline with other specs for some passes; those of None, which did nothing, left out."""
-    specs = [decided.get(own := str(step.spec()), own) for step in parse(spec)]
-    return ",".join(one for one in specs if one is not None)
+    specs = [decided.get(text := str(step.spec()), text) for step in parse(spec)]
+    return ",".join(decision for decision in specs if decision is not None)
 
 
 def option_names(kind: type[ModulePass]) -> list[str]:
@@ -146,10 +147,10 @@ def split_phases(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[M
     return list(passes[:count]), list(passes[count:])
 
 
-def check_used(own: Iterable[str], pipeline: str | None) -> None:
+def check_used(names: Iterable[str], pipeline: str | None) -> None:
     """Raise PipelineError if a pipeline does not name one of the user's passes."""
     used = {step.name for step in parse(DEFAULT_PIPELINE if pipeline is None else pipeline)}
-    if unused := [name for name in own if name not in used]:
+    if unused := [name for name in names if name not in used]:
         raise PipelineError(
             f"the pipeline does not name your pass '{unused[0]}': write a pipeline that has it"
             " where it must run (`flowloom passes` prints the default one)"

@@ -96,10 +96,10 @@ class Runner:
         Where only the end is verified, and not each pass, an invalid IR is the last one's.
         """
         steps = [*passes]
-        each = self.each or self.dump is not None or _WATCHERS.get() or any(map(is_own, steps))
+        always = self.each or self.dump is not None or _WATCHERS.get() or any(map(is_own, steps))
         for step in steps:
             with collector_paused():
-                self._run(module, step, bool(each) or step is steps[-1])
+                self._run(module, step, bool(always) or step is steps[-1])
 
     def _run(self, module: ModuleOp, step: ModulePass, verified: bool) -> None:
         spec = str(step.spec(include_default=True))
@@ -117,7 +117,7 @@ class Runner:
             what = f"{type(error).__name__}: {located(error, first_line(error))}"
             raise PipelineError(f"pass '{spec}' failed: {what}") from error
         applied = perf_counter()
-        self.write(module, step.name, f"after {spec}")
+        self.write(module, step.name, f"after {spec}")  # not verified yet, to show what is wrong
         if self.verified and verified:
             self._verify(module, spec)
         if kernels is not None and not kernel_names(module) <= kernels:

@@ -26,15 +26,15 @@ def read_dag(graph: GraphOp) -> DAG:
     producers: dict[SSAValue, tuple[int, ...]] = {}
     edges: list[tuple[int, int]] = []
     for op in graph.body.block.ops:
-        before = {u for value in op.operands for u in producers.get(value, ())}
+        sources = {u for value in op.operands for u in producers.get(value, ())}
         if isinstance(op, GroupOp):
-            edges += [(u, len(groups)) for u in before]
-            before = (len(groups),)
+            edges += [(u, len(groups)) for u in sources]
+            sources = (len(groups),)
             groups.append(op)
         elif isinstance(op, OperatorOp):
             _check_view(op)
-        if before:
-            producers.update(dict.fromkeys(op.results, tuple(before)))
+        if sources:
+            producers.update(dict.fromkeys(op.results, tuple(sources)))
     # The part of the device that each group occupies; empty unless all are known.
     shares = [group.share.value.data / 1000 for group in groups if group.share is not None]
     return DAG.from_edges(costs_of(groups), edges, shares if len(shares) == len(groups) else [])

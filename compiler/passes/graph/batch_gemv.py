@@ -68,10 +68,10 @@ def _batch(gemms: Sequence[OperatorOp], axis: int) -> None:
     )
     results = [op.outputs[0].type for op in gemms]
     sizes = {"sizes": value_to_attribute(rows)}
-    parts = OperatorOp("Split", [gemm.outputs[0]], results, along | sizes)
-    insert_before(first, concat, gemm, parts)
-    for op, part in zip(gemms, parts.outputs, strict=True):
-        replace(op, [part])
+    split = OperatorOp("Split", [gemm.outputs[0]], results, along | sizes)
+    insert_before(first, concat, gemm, split)
+    for op, output in zip(gemms, split.outputs, strict=True):
+        replace(op, [output])
 
 
 def _with_rows(type: Attribute, axis: int, rows: Sequence[int]) -> Attribute:

@@ -104,8 +104,8 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
 def _become_sliced(op: OperatorOp, sliced: Sliced) -> None:
     """Replace a Slice by the operator that computes its operand, on slices of the operands."""
     operands = [
-        value if part is None else part_before(op, value, part)
-        for value, part in zip(sliced.source.inputs, sliced.parts, strict=True)
+        value if bounds is None else part_before(op, value, bounds)
+        for value, bounds in zip(sliced.source.inputs, sliced.parts, strict=True)
     ]
     source = sliced.source
     result = op.outputs[0].type

@@ -53,6 +53,7 @@ def _rewrite(conv: OperatorOp, patches: Patches) -> None:
         tensor_type(dtype_of(old.output.type), (filters, depth)),
     )
     insert_before(conv, weight)
+    # Rows of the GEMM are patches, so each one's elements must be contiguous.
     patches_first = _transposed(
         conv, _reshaped(conv, conv.inputs[0], patches.split_shape), patches.permutation
     )

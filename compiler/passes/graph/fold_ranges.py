@@ -48,16 +48,16 @@ class FoldRanges(GraphPass):
         for graph in graphs_of(op):
             if target_of(graph).is_gpu:
                 for group in list(graph.groups):
-                    _read_parts(group)
+                    _read_ranges(group)
 
 
-def _read_parts(group: GroupOp) -> None:
+def _read_ranges(group: GroupOp) -> None:
     """Let a group read the ranges of parts of the tensor whose range it finds."""
     if group.control is not None:
         return
     for lowest, highest in _extremes(group):
-        place = _input_of(lowest.inputs[0], group)
-        tensor = None if place is None else _computed(group.inputs[place])
+        number = _input_of(lowest.inputs[0], group)
+        tensor = None if number is None else _computed(group.inputs[number])
         if tensor is None or not isinstance(tensor.op, GroupOp) or tensor.op.control is not None:
             continue
         types = [op.type_name for op in tensor.op.operators]
@@ -115,25 +115,25 @@ def _with_ranges(group: GroupOp, result: int, count: int) -> Sequence[SSAValue]:
     insert_before(last, YieldOp(*last.operands, *extreme_op.outputs))
     Rewriter.erase_op(last)
     types = [*(output.type for output in group.outputs), *extremes]
-    whole = GroupOp(group.inputs, types, group.detach_region(group.body))
-    whole.kernel = StringAttr(signature(whole))
-    insert_before(group, whole)
-    for old, new in zip(group.outputs, whole.outputs, strict=False):
+    widened = GroupOp(group.inputs, types, group.detach_region(group.body))
+    widened.kernel = StringAttr(signature(widened))
+    insert_before(group, widened)
+    for old, new in zip(group.outputs, widened.outputs, strict=False):
         new.name_hint = old.name_hint
-    replace(group, whole.outputs[:-2])
-    return whole.outputs[-2:]
+    replace(group, widened.outputs[:-2])
+    return widened.outputs[-2:]
 
 
 def _reduce(
-    group: GroupOp, extremes: tuple[OperatorOp, OperatorOp], parts: Sequence[SSAValue]
+    group: GroupOp, extremes: tuple[OperatorOp, OperatorOp], partial_extremes: Sequence[SSAValue]
 ) -> None:
     """Let the extremes of a group be those of parts, which the group reads besides."""
     block = group.body.block
-    group.operands = [*group.operands, *parts]
-    for op, value in zip(extremes, parts, strict=True):
+    group.operands = [*group.operands, *partial_extremes]
+    for op, value in zip(extremes, partial_extremes, strict=True):
         argument = block.insert_arg(value.type, len(block.args))
-        whole = {"axes": value_to_attribute([0]), "keepdims": int64(0)}
-        new = OperatorOp(op.type_name, [argument], [op.outputs[0].type], whole, op.node_name)
+        attributes = {"axes": value_to_attribute([0]), "keepdims": int64(0)}
+        new = OperatorOp(op.type_name, [argument], [op.outputs[0].type], attributes, op.node_name)
         insert_before(op, new)
         replace(op, new.outputs)
     group.kernel = StringAttr(signature(group))

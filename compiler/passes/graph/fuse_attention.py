@@ -52,14 +52,14 @@ def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
     """The operators, with clones of those that others use too; the last one computes the result."""
     needed = _needed_outside(operators)
     copies = dict[SSAValue, SSAValue]()
-    own: list[OperatorOp] = []
+    exclusive: list[OperatorOp] = []
     for op in operators:
-        mine = clone_before(op, op) if op in needed else op
-        if mine is not op:
-            copies.update(zip(op.results, mine.results, strict=True))
-        mine.operands = [copies.get(value, value) for value in mine.operands]
-        own.append(mine)
-    return own
+        member = clone_before(op, op) if op in needed else op
+        if member is not op:
+            copies.update(zip(op.results, member.results, strict=True))
+        member.operands = [copies.get(value, value) for value in member.operands]
+        exclusive.append(member)
+    return exclusive
 
 
 def _needed_outside(operators: Sequence[OperatorOp]) -> set[Operation]:

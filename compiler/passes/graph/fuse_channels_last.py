@@ -52,20 +52,20 @@ def _fuse(graph: GraphOp) -> None:
 def _merge(match: ChannelsLast) -> None:
     """Make one group of a convolution, copies of the Transposes before it, and what is after it."""
     group = match.convolution
-    after = match.after
-    following = (group if after is None else after.group).next_op
+    follower = match.after
+    following = (group if follower is None else follower.group).next_op
     copied: list[Operation] = []
     for number, chain in match.before.items():
         copies = _copy(chain, group)
         group.operands[number] = copies[-1].results[0]
         copied += copies
     operations = [*copied, *ungroup(group)]
-    if after is not None:
-        operations += [*after.views, *ungroup(after.group)]
-    made = make_group([op for op in operations if isinstance(op, OperatorOp)], anchor=following)
+    if follower is not None:
+        operations += [*follower.views, *ungroup(follower.group)]
+    merged = make_group([op for op in operations if isinstance(op, OperatorOp)], anchor=following)
     chains = match.before.values()
     replaced = dict.fromkeys(op for chain in chains for op in (chain.group, *chain.views))
-    erase_dead([*replaced, *(op for op in operations if op.parent_op() is not made)])
+    erase_dead([*replaced, *(op for op in operations if op.parent_op() is not merged)])
 
 
 def _copy(chain: Chain, anchor: Operation) -> list[Operation]:

@@ -68,8 +68,8 @@ def _pairs(graph: GraphOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:
         pointwise = _only_anchor(group)
         if pointwise is None or not _is_fed(pointwise, group):
             continue
-        before = _source(pointwise.inputs[0], group)
-        depthwise = _only_anchor(before) if isinstance(before, GroupOp) else None
+        producer = _source(pointwise.inputs[0], group)
+        depthwise = _only_anchor(producer) if isinstance(producer, GroupOp) else None
         if depthwise is None or not _is_bare(depthwise):
             continue
         if are_separable(_described(depthwise), _described(pointwise)):
@@ -83,12 +83,12 @@ def _described(conv: OperatorOp) -> ConvolutionShapes:
 
 def _only_anchor(group: GroupOp) -> OperatorOp | None:
     """The convolution, with constant weights, of a group of otherwise elementwise operators."""
-    others = [op for op in group.operators if KINDS[op.type_name] is not Kind.ELEMENTWISE]
-    if len(others) != 1 or others[0].type_name != "Conv":
+    anchors = [op for op in group.operators if KINDS[op.type_name] is not Kind.ELEMENTWISE]
+    if len(anchors) != 1 or anchors[0].type_name != "Conv":
         return None
-    weight = others[0].inputs[1]
+    weight = anchors[0].inputs[1]
     constant = isinstance(_source(weight, group), WeightOp) and weight.has_one_use()
-    return others[0] if constant and dtype_of(others[0].outputs[0].type) == "float32" else None
+    return anchors[0] if constant and dtype_of(anchors[0].outputs[0].type) == "float32" else None
 
 
 def _source(value: SSAValue, group: GroupOp) -> Operation | None:
@@ -138,8 +138,8 @@ def _merge(first: GroupOp, second: GroupOp) -> None:
         operations.insert(0, copy)
     members = [op for op in operations if isinstance(op, OperatorOp)]
     group = make_group(members, anchor=following)
-    rest = [op for op in operations if op.parent_op() is not group]
-    erase_dead([*([relu] if relu else []), *rest])
+    outside = [op for op in operations if op.parent_op() is not group]
+    erase_dead([*([relu] if relu else []), *outside])
 
 
 def _relu_before(group: GroupOp) -> GroupOp | None:

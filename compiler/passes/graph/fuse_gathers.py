@@ -40,6 +40,7 @@ class FuseGathers(GraphPass):
         for graph in graphs_of(op):
             for index in shared_indices(graph):
                 for use in list(index.outputs[0].uses)[1:]:
+                    # Shared, it would be a separate kernel: its result would go through memory.
                     copy = clone_before(index, index)
                     use.operation.operands[use.index] = copy.outputs[0]
             for members in fusable_gathers(graph, roofline_of(target_of(graph))):

@@ -74,6 +74,7 @@ class FuseOperators(GraphPass):
 
 
 def _fuse(graph: GraphOp, rules: FusionRules) -> None:
+    # A dead user would keep a value from being fused.
     erase_dead(list(graph.body.block.ops))
     plan = plan_views(graph)
     if split_wide_concats(graph, plan.views):

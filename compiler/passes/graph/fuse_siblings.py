@@ -74,36 +74,38 @@ class FuseSiblings(GraphPass):
                 network.operators_at(branch[position] for branch in family.branches)
                 for position in range(len(family.branches[0]))
             ]
-            before = [op.inputs[0] for op in positions[0]]
-            whole = positions[0][0].inputs[0]
+            branch_values = [op.inputs[0] for op in positions[0]]
+            fused = positions[0][0].inputs[0]
             for position, branches in enumerate(positions):
                 node = network.operators[family.branches[0][position]]
                 operands = [
-                    whole if value is before[0] else _operand(branches, i, weight_axis(node, i))
+                    fused
+                    if value is branch_values[0]
+                    else _operand(branches, i, weight_axis(node, i))
                     for i, value in enumerate(branches[0].inputs)
                 ]
-                before = [op.outputs[0] for op in branches]
+                branch_values = [op.outputs[0] for op in branches]
                 shape = list(shape_of(branches[0].outputs[0].type))
                 shape[family.axis] = sum(
                     shape_of(op.outputs[0].type)[family.axis] for op in branches
                 )
-                whole = _insert(
+                fused = _insert(
                     branches[0],
                     operands,
                     tensor_type(dtype_of(branches[0].outputs[0].type), tuple(shape)),
                 )
-            _slice_out(positions[-1], whole, family.axis)
+            _slice_out(positions[-1], fused, family.axis)
             for op in (op for operations in reversed(positions) for op in operations):
                 Rewriter.erase_op(op)
         if families:
             restore_order(graph)
 
 
-def _slice_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> None:
+def _slice_out(branches: Sequence[OperatorOp], fused: SSAValue, axis: int) -> None:
     """Replace the siblings' results by slices of the fused result."""
     first = 0
     for op in branches:
-        _replace(op, whole, axis, first)
+        _replace(op, fused, axis, first)
         first += shape_of(op.outputs[0].type)[axis]
 
 
@@ -116,9 +118,9 @@ def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAVal
     shape = list(shape_of(weights[0].output.type))
     shape[axis] = sum(shape_of(weight.output.type)[axis] for weight in weights)
     type = tensor_type(dtype_of(weights[0].output.type), tuple(shape))
-    whole = WeightOp(concatenated_key([weight.key.data for weight in weights], axis), type)
-    insert_before(branches[0], whole)
-    return whole.output
+    concatenated = WeightOp(concatenated_key([weight.key.data for weight in weights], axis), type)
+    insert_before(branches[0], concatenated)
+    return concatenated.output
 
 
 def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> SSAValue:
@@ -127,26 +129,26 @@ def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> 
     return op.outputs[0]
 
 
-def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int) -> None:
+def _replace(op: OperatorOp, fused: SSAValue, axis: int, first: int) -> None:
     """Replace a sibling's result by a slice of the fused one, or of its heads.
 
     A Reshape of all columns is a view, a Reshape of a slice would need a copy.
     """
     value = op.outputs[0]
-    columns = shape_of(whole.type)[-1]
+    columns = shape_of(fused.type)[-1]
     for user in {use.operation for use in value.uses}:
         size = head_size(shape_of(value.type), shape_of(user.results[0].type))
         if isinstance(user, OperatorOp) and user.type_name == "Reshape" and size is not None:
             shape = (*shape_of(user.outputs[0].type)[:-2], columns // size, size)
-            heads = like_before(op, "Reshape", [whole], shape, shape=shape)
-            part = _part(op, heads, len(shape) - 2, first // size, user.outputs[0].type)
-            replace(user, [part])
+            heads = like_before(op, "Reshape", [fused], shape, shape=shape)
+            head_slice = _slice(op, heads, len(shape) - 2, first // size, user.outputs[0].type)
+            replace(user, [head_slice])
     if value.first_use is not None:
-        value.replace_all_uses_with(_part(op, whole, axis, first, value.type))
+        value.replace_all_uses_with(_slice(op, fused, axis, first, value.type))
 
 
-def _part(op: OperatorOp, whole: SSAValue, axis: int, first: int, type: Attribute) -> SSAValue:
+def _slice(op: OperatorOp, fused: SSAValue, axis: int, first: int, type: Attribute) -> SSAValue:
     """Insert a slice of a type before a sibling."""
     sizes = enumerate(shape_of(type))
     taken = [TakenIndices(first if number == axis else 0, 1, size) for number, size in sizes]
-    return part_before(op, whole, slice_of(taken))
+    return part_before(op, fused, slice_of(taken))

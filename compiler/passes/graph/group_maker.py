@@ -30,6 +30,7 @@ def make_group(
     body = _Body(frozenset(operators), views)
     for op in operators:
         body.move(op)
+    # A view that others use as well stays outside, too.
     erase_dead(body.absorbed)
     results = [
         value

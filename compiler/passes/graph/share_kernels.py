@@ -95,11 +95,11 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
 
 def delay_scales(group: GroupOp) -> None:
     """Multiply the results of an attention's MatMuls by the scales of their operands instead."""
-    parts = attention_parts(group)
+    roles = attention_parts(group)
     for op in list(group.operators):
         wide = op.type_name == "MatMul" and dtype_of(op.outputs[0].type) == "float32"
         scales = list(_scales_of(op)) if wide else []
-        of_operands = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
+        of_operands = [pair for pair in scales if roles[pair[0]] is AttentionPart.OPERANDS]
         if not of_operands:
             continue
         factor = prod(

@@ -39,8 +39,8 @@ def split_wide_concats(graph: GraphOp, views: Set[OperatorOp]) -> bool:
 
 def _is_wide(op: OperatorOp) -> bool:
     """Whether an operator is a Concat or a Split of too many tensors, all of them row-major."""
-    parts = {"Concat": op.inputs, "Split": op.outputs}.get(op.type_name, ())
-    return len(parts) > MOST_TENSORS and not any(stored_block(part.type) for part in parts)
+    tensors = {"Concat": op.inputs, "Split": op.outputs}.get(op.type_name, ())
+    return len(tensors) > MOST_TENSORS and not any(stored_block(tensor.type) for tensor in tensors)
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class _Writer:
         """An operator of the same type, whose results have these sizes along the axis."""
         shape = shape_of(self.op.outputs[0].type)
         dtype = dtype_of(self.op.outputs[0].type)
-        before, after = shape[: self.axis], shape[self.axis + 1 :]
-        results = [tensor_type(dtype, (*before, size, *after)) for size in sizes]
-        own = {"axis": self.axis, **attributes}
-        values = {name: value_to_attribute(value) for name, value in own.items()}
+        outer, inner = shape[: self.axis], shape[self.axis + 1 :]
+        results = [tensor_type(dtype, (*outer, size, *inner)) for size in sizes]
+        named = {"axis": self.axis, **attributes}
+        values = {name: value_to_attribute(value) for name, value in named.items()}
         new = OperatorOp(self.op.type_name, inputs, results, values, self.op.node_name)
         insert_before(self.op, new)
         return new.outputs
@@ -75,8 +75,10 @@ class _Writer:
         """The concat of any number of tensors."""
         while len(values) > 1:
             values = [
-                self.operator(part, [sum(map(self.size, part))])[0] if len(part) > 1 else part[0]
-                for part in _chunks(values, MOST_TENSORS)
+                self.operator(chunk, [sum(map(self.size, chunk))])[0]
+                if len(chunk) > 1
+                else chunk[0]
+                for chunk in _chunks(values, MOST_TENSORS)
             ]
         return values[0]
 
@@ -87,12 +89,12 @@ class _Writer:
         leaves = 1
         while leaves * MOST_TENSORS < len(sizes):
             leaves *= MOST_TENSORS
-        parts = _chunks(sizes, leaves)
-        whole = list(map(sum, parts))
-        results = self.operator([value], whole, sizes=whole)
+        chunks = _chunks(sizes, leaves)
+        totals = list(map(sum, chunks))
+        results = self.operator([value], totals, sizes=totals)
         if leaves == 1:
             return list(results)
-        return [r for v, p in zip(results, parts, strict=True) for r in self.split(v, p)]
+        return [r for v, chunk in zip(results, chunks, strict=True) for r in self.split(v, chunk)]
 
 
 def _chunks(items: Sequence[T], length: int) -> list[Sequence[T]]:

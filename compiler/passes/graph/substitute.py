@@ -131,7 +131,9 @@ class Substitute(GraphPass):
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
         candidates = [
-            one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)
+            candidate
+            for candidate in self._search(terms, read.graph, cost)
+            if read.has_order(candidate.graph)
         ]
         number = self._taken(candidates, graph, cost, model)
         if candidates[number].graph == read.graph:
@@ -165,8 +167,8 @@ class Substitute(GraphPass):
 
     def _search(self, terms: Terms, graph: Graph, cost: Cost) -> list[GraphCandidate]:
         """The candidates; the last is the graph as it is."""
-        most = max(1, min(self.candidates, MOST_COMPARED // len(operators_of(graph) or graph)))
-        limits = Limits(beta=self.beta, steps=self.steps, kept=most)
+        count = max(1, min(self.candidates, MOST_COMPARED // len(operators_of(graph) or graph)))
+        limits = Limits(beta=self.beta, steps=self.steps, kept=count)
         search = Search(
             terms=terms,
             rules=SEARCHED,
@@ -177,5 +179,5 @@ class Substitute(GraphPass):
         )
         candidates = search.candidates(graph)
         refined = search.refined(graph) if self.policy == "makespan" else candidates[-1]
-        is_candidate = any(one.graph == refined.graph for one in candidates)
+        is_candidate = any(candidate.graph == refined.graph for candidate in candidates)
         return candidates if is_candidate else [refined, *candidates]

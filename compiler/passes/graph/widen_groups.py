@@ -53,9 +53,9 @@ def widen_reads(group: GroupOp) -> None:
                 rows = gather.outputs[0]
                 in_table_type = tensor_type(dtype_of(value.type), shape_of(rows.type))
                 narrow = Rewriter.replace_value_with_new_type(rows, in_table_type)
-            place = first if gather is None else gather.next_op
-            assert place is not None
-            insert_before(place, wide := cast_of(narrow, "float32"))
+            anchor = first if gather is None else gather.next_op
+            assert anchor is not None
+            insert_before(anchor, wide := cast_of(narrow, "float32"))
             narrow.replace_uses_with_if(wide.outputs[0], lambda use, c=wide: use.operation is not c)
 
 
@@ -115,10 +115,10 @@ def _widen_results(op: OperatorOp) -> None:
         readers = [use.operation for use in result.uses]
         if exact or all(isinstance(reader, YieldOp) for reader in readers):
             continue
-        after = op.next_op
-        assert after is not None
-        insert_before(after, short := cast_of(result, dtype))
-        insert_before(after, wide := cast_of(short.outputs[0], "float32"))
+        following = op.next_op
+        assert following is not None
+        insert_before(following, short := cast_of(result, dtype))
+        insert_before(following, wide := cast_of(short.outputs[0], "float32"))
         result.replace_uses_with_if(wide.outputs[0], lambda use, c=short: use.operation is not c)
     if op.type_name == "Cast" and op.inputs[0].type == op.outputs[0].type:
         replace(op, [op.inputs[0]])

@@ -59,10 +59,10 @@ def _read(file: str) -> str:
 def _constrain(graph: GraphOp, constraints: Constraints) -> None:
     tasks = list(graph.tasks)
     constrained = constrain(_tasks(graph), constraints)
-    for task, stream, after in zip(tasks, constrained.streams, constrained.after, strict=True):
+    for task, stream, waits in zip(tasks, constrained.streams, constrained.after, strict=True):
         for operation in (task, *task.launches):
             operation.stream = int64(stream)
-        tokens = dict.fromkeys([*task.after, *(tasks[other].token for other in sorted(after))])
+        tokens = dict.fromkeys([*task.after, *(tasks[awaited].token for awaited in sorted(waits))])
         set_after(task, list(tokens))
     for index in constrained.order:
         tasks[index].detach()
@@ -72,9 +72,9 @@ def _constrain(graph: GraphOp, constraints: Constraints) -> None:
 def _tasks(graph: GraphOp) -> Tasks:
     """The graph's launches and subflows as plain data."""
     schedule = schedule_of(graph)
-    parts = schedule.subflows
-    nodes = [[node for i in places for node in schedule.tasks[i].nodes] for places in parts]
+    groups = schedule.subflows
+    nodes = [[node for i in places for node in schedule.tasks[i].nodes] for places in groups]
     waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
     every = ((*needed, *task.after) for needed, task in waits)
-    streams = [schedule.tasks[places.start].stream for places in parts]
-    return Tasks(nodes, streams, waits_between(parts, every))
+    streams = [schedule.tasks[places.start].stream for places in groups]
+    return Tasks(nodes, streams, waits_between(groups, every))

@@ -42,5 +42,6 @@ class AssignStreams(SchedulePass):
         for graph in graphs_of(op):
             dag = read_dag(graph)
             placement = read_placement(graph)
+            # A body runs its tasks one after another.
             streams = 1 if isinstance(graph.parent_op(), ControlOp) else self.streams
             write_placement(graph, assign_streams(dag, placement, self.policy, streams))

@@ -48,5 +48,6 @@ class ImportSchedule(SchedulePass):
             if graph.unsynchronized is not None:
                 raise PipelineError("there is no schedule to compare with: run insert-sync first")
             check_schedule(imported)
+            # It executes in launch order, which says something of schedules without races only.
             check_equivalent(imported, schedule_of(graph))
             Rewriter.replace_op(graph, unflattened(imported, graph), new_results=[])

@@ -39,5 +39,6 @@ class InsertSync(SchedulePass):
             every = ((*needed, *task.after) for needed, task in waits)
             for task, awaited in zip(tasks, waits_between(schedule.subflows, every), strict=True):
                 if awaited:
+                    # All of them, to be easy to check: `elide-sync` drops the implied ones.
                     set_after(task, [tasks[earlier].token for earlier in sorted(awaited)])
             graph.unsynchronized = None

@@ -42,6 +42,7 @@ class KeepWeights(SchedulePass):
         if self.cache_bytes < 0:
             raise PipelineError(f"cache-bytes must not be negative, not {self.cache_bytes}")
         for graph in graphs_of(op):
+            # A GPU has none: its SMs share the cache that weights stay in.
             caches = caches_of(graph)
             if not caches:
                 continue

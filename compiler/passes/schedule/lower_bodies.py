@@ -29,15 +29,15 @@ def lower_bodies(
     weights = {op.allocation_name: op for graph in graphs for op in _weights(graph)}
     copies = [op.clone() for op in weights.values()]
     for graph in graphs:
-        # Make weights the last inputs of a graph.
-        own = {op.allocation_name: op for op in _weights(graph)}
+        # The branches of an If have the same inputs: each body gets the weights of all.
+        weights_read = {op.allocation_name: op for op in _weights(graph)}
         names = [weight.allocation_name for weight in copies]
         for name, weight in zip(names, copies, strict=True):
             graph.input_names = ArrayAttr([*graph.input_names, StringAttr(name)])
-            place = len(graph.input_names) - 1
-            argument = graph.body.block.insert_arg(weight.result.type, place)
-            if name in own:
-                Rewriter.replace_op(own[name], [], [argument])
+            position = len(graph.input_names) - 1
+            argument = graph.body.block.insert_arg(weight.result.type, position)
+            if name in weights_read:
+                Rewriter.replace_op(weights_read[name], [], [argument])
     arena = max(graph.arena_bytes for graph in graphs)
     sizes = workspaces_of(control.form, types_of(group.outputs), arena)
     group.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in sizes])

@@ -1,4 +1,4 @@
-"""`lower-to-taskflow`: tensors become places in memory, groups become launches."""
+"""`lower-to-taskflow`: tensors become views of memory, groups become launches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,12 +52,12 @@ def _lower(graph: dataflow.GraphOp) -> taskflow.GraphOp:
     memory = TaskMemory(graph, plan, bodies)
     groups = list(graph.groups)
     placement = read_placement(graph)
-    parts = partition_runs(placement.partitions)
-    tasks = [_task(groups[places.start : places.stop], memory) for places in parts]
-    barriers = stage_barriers(parts, placement.streams, placement.stages)
+    runs = partition_runs(placement.partitions)
+    tasks = [_task(groups[run.start : run.stop], memory) for run in runs]
+    barriers = stage_barriers(runs, placement.streams, placement.stages)
     for task, awaited in zip(tasks, barriers, strict=True):
         if awaited:
-            taskflow.set_after(task, [tasks[other].token for other in awaited])
+            taskflow.set_after(task, [tasks[predecessor].token for predecessor in awaited])
     memory.block.add_ops(tasks)
     inputs, outputs = ([name.data for name in n] for n in (graph.input_names, graph.output_names))
     return taskflow.GraphOp(graph.sym_name.data, inputs, outputs, Region(memory.block))
@@ -75,8 +75,8 @@ def _check(graph: dataflow.GraphOp, plan: ViewPlan) -> None:
         )
 
 
-def _task(part: Sequence[dataflow.GroupOp], memory: TaskMemory) -> taskflow.TaskOp:
-    launches = [_launch(group, memory) for group in part]
+def _task(groups: Sequence[dataflow.GroupOp], memory: TaskMemory) -> taskflow.TaskOp:
+    launches = [_launch(group, memory) for group in groups]
     if len(launches) == 1:
         return launches[0]
     return taskflow.SubflowOp(launches[0].stream.value.data, Region(Block(launches)))

@@ -49,12 +49,12 @@ class PlanMemory(SchedulePass):
             if isinstance(around := graph.parent_op(), ControlTaskOp):
                 # its last workspace becomes as large as the largest arena of its bodies
                 size = around.arena_bytes
-                place = around.operands[-1].owner
-                if size and isinstance(place, ViewOp):
+                workspace = around.operands[-1].owner
+                if size and isinstance(workspace, ViewOp):
                     view = ViewOp(
-                        place.source, place.offset.value.data, memref_type("uint8", (size,))
+                        workspace.source, workspace.offset.value.data, memref_type("uint8", (size,))
                     )
-                    Rewriter.insert_op(view, InsertPoint.before(place))
+                    Rewriter.insert_op(view, InsertPoint.before(workspace))
                     around.operands[len(around.operands) - 1] = view.result
 
 
@@ -70,8 +70,8 @@ def _plan(graph: GraphOp) -> None:
 def _replace(arena: ArenaOp, plan: ArenaPlan) -> None:
     views = [use.operation for use in arena.result.uses]
     packed = ArenaOp(memref_type("uint8", (plan.size,)))
-    before = arena.attributes.get("bytes_without_reuse", int64(plan.before))
-    packed.attributes = {**arena.attributes, "bytes_without_reuse": before}
+    bytes_without_reuse = arena.attributes.get("bytes_without_reuse", int64(plan.before))
+    packed.attributes = {**arena.attributes, "bytes_without_reuse": bytes_without_reuse}
     Rewriter.replace_op(arena, packed)
     for view in views:
         if isinstance(view, ViewOp):

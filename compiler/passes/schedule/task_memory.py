@@ -72,13 +72,13 @@ class TaskMemory:
     def buffer(self, value: SSAValue) -> SSAValue:
         """The buffer of a value: an allocation or a view of one."""
         if value not in self._buffers:
-            place = self._plan.locations[value]
-            source = self._source(place.root)
-            offset = place.offset + self._layout.roots.get(place.root, 0)
+            location = self._plan.locations[value]
+            source = self._source(location.root)
+            offset = location.offset + self._layout.roots.get(location.root, 0)
             type = buffer_type(value)
-            whole = source.type == type and source is not self._arena
-            self._buffers[value] = source if whole else self._view(source, offset, type)
-            if not whole:
+            is_source = source.type == type and source is not self._arena
+            self._buffers[value] = source if is_source else self._view(source, offset, type)
+            if not is_source:
                 self._buffers[value].name_hint = value.name_hint
         return self._buffers[value]
 
