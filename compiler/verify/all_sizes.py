@@ -2,11 +2,11 @@
 
 Races, reads before writes and accesses beyond a tensor depend on the order in which the ends of
 views follow each other in an allocation. Where this order is one for all sizes, their ranks stand
-for them: the schedule of ranks, which is one of numbers, is checked as any other. Some bytes
-between two ranks may be none for some sizes; conflicts about them are checked in vain.
+for them: the schedule of ranks, which is one of numbers, is checked as any other. For some
+sizes there may be no bytes between two ranks; to check conflicts about them does no harm.
 
-Tensors of the arena are checked as if each had separate memory. Two slots of which none is above
-the other for all sizes may share bytes, so all uses of one must come before all of the other.
+Tensors of the arena are checked as if each had separate memory. Two slots, neither of which is
+above the other for all sizes, may share bytes: all uses of one must come before those of the other.
 """
 
 import hashlib
@@ -81,7 +81,7 @@ class SizesCertificate:
 
     @property
     def limits(self) -> Mapping[str, tuple[int, int]]:
-        """The least and the largest size of each symbol, as far as they do not depend on others."""
+        """The least and the largest size of each symbol, where other symbols do not decide them."""
         positions = self.numbers.symbols
         widest = (2, LARGEST_MEMORY)
         return {name: self.numbers.limits.get(at, widest) for name, at in positions.items()}
@@ -128,7 +128,7 @@ def certified_for_all_sizes(symbolic: SymbolicSchedule) -> SizesCertificate:
 
 
 def _check_sizes_read(symbolic: SymbolicSchedule, task: Task) -> None:
-    """Raise ScheduleError unless a kernel gets the sizes of as many symbols as it has."""
+    """Raise ScheduleError unless a task passes its kernel a size for each of its symbols."""
     kernel = symbolic.kernels.get(task.kernel)
     if kernel is None:
         raise ScheduleError(f"a task launches '{task.kernel}', which does not exist")
@@ -248,7 +248,7 @@ def _span(schedule: Schedule, view: View, slots: Mapping[Symbol, int]) -> _Span:
 
 
 def _ranks(ends: Sequence[Extent]) -> Ranks:
-    """Numbers that order ends as they are ordered for all sizes; 0 is that of 0.
+    """Numbers that order the ends as all sizes do; the rank of 0 is 0.
 
     They are the ends themselves if these are numbers.
     """
@@ -268,7 +268,7 @@ def _ranks(ends: Sequence[Extent]) -> Ranks:
 
 
 def _is_beyond(end: Extent, lower: Extent) -> bool:
-    """Whether an end is at least another one for all sizes, as far as that is seen."""
+    """Whether an end is provably at least another one for all sizes."""
     return at_least_zero(end - lower) is True or same_extents((end,), (arena_aligned(lower),))
 
 

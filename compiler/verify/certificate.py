@@ -21,9 +21,9 @@ LARGEST_GRID = 2**31 - 1
 def check_operands(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> None:
     """Raise ScheduleError, naming the task, its kernel and both types, unless all kernels fit.
 
-    A kernel fits if it is there and was built for the number, dtypes and shapes of the task's
-    reads, results and workspaces, its launches have a size, take no buffer beyond these, and all
-    results of some elements.
+    A kernel fits if it exists and was built for the number, dtypes and shapes of the task's reads,
+    results and workspaces, and if its launches have valid sizes, no arguments beyond these, and
+    together every result that has elements.
     """
     checked = dict[tuple[object, ...], str]()
     for index, task in enumerate(schedule.tasks):
@@ -66,13 +66,13 @@ def _mismatch(verb: str, views: Sequence[View], operands: Sequence[Operand]) -> 
 
 
 def _bad_launch(kernel: KernelSpec, task: Task) -> str:
-    """Why launches cannot be right: of a wrong size, of buffers or results that they miss."""
+    """Why launches cannot be right: by their sizes, by their arguments, or as one is missing."""
     buffers = len(task.reads) + len(task.writes)
     for launch in kernel.launches:
         if any(not 0 <= number < buffers for number in launch.args):
             numbers = list(launch.args)
             return f"has {buffers} tensors, its kernel's '{launch.symbol}' takes {numbers}"
-        # those that are for all sizes are limits of these
+        # extents get these limits from the certificate for all sizes
         sizes = [size for size in (*launch.grid, *launch.block) if not is_symbolic(size)]
         if not all(1 <= size <= LARGEST_GRID for size in sizes):
             sizes = f"{list(launch.grid)} blocks of {list(launch.block)} threads"
@@ -97,7 +97,7 @@ class Certificate:
     issued: bool = field(default=False, init=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, by `pickle` too, is issued anew: the bytes of a pickle may be others."""
+        """A copy, by `pickle` too, is checked anew: the bytes of a pickle may have been changed."""
         return certified, (self.schedule, {**self.kernels})
 
     def covers(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> bool:

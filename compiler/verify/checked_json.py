@@ -1,4 +1,4 @@
-"""Reads JSON whose every entry is checked: what does not fit is an ArtifactError that names it."""
+"""Reads JSON and checks every entry: one that does not fit is an ArtifactError that names it."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ Reader = Callable[[object, str], Any]
 
 
 def parse_json(text: str | bytes, what: str) -> object:
-    """The value of a JSON text; ArtifactError that begins with `what` if it is none."""
+    """The value of a JSON text; ArtifactError, which begins with `what`, for any other text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -200,7 +200,7 @@ def checked_by_name(value: object, path: str, item: Reader) -> dict[str, Any]:
 
 
 def checked_tuple(value: object, path: str, item: Reader, size: int | None) -> tuple[Any, ...]:
-    """A value that must be a list, of so many entries if `size` is not None."""
+    """A value that must be a list, of `size` entries unless that is None."""
     entries = checked_items(value, path, item)
     if size is not None and len(entries) != size:
         raise ArtifactError(f"{path} has {len(entries)} entries, not {size}")

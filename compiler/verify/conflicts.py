@@ -14,8 +14,8 @@ class Conflict(NamedTuple):
     """Two tasks that touch the bytes [begin, end) of an allocation, of which one writes them.
 
     `earlier` is `UNWRITTEN` where `later` reads bytes that nothing wrote; `later` is the number
-    of tasks where the caller reads an output. `types` are those that the bytes are written and read
-    as, if they differ.
+    of tasks where the caller reads an output. `types` are the dtypes as which the bytes are written
+    and read, if they differ.
     """
 
     earlier: int

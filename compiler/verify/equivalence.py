@@ -10,7 +10,7 @@ from compiler.schedule.tasks import Control, Schedule, Task, View
 from compiler.verify.structure import describe_task
 
 UNKNOWN_VALUE = 0
-"""The number of what no task has written."""
+"""The number that stands for bytes which no task has written."""
 
 Piece = tuple[int, int, int]
 """A value's number, and which bytes of it, from and to."""
@@ -57,7 +57,7 @@ class _Bytes:
 
 
 def _merged(pieces: list[Piece]) -> Iterator[Piece]:
-    """The pieces, with those of one value that follow each other made one."""
+    """The pieces, where consecutive ones of one value are merged."""
     last: Piece | None = None
     for piece in pieces:
         if last is not None and last[0] == piece[0] and last[2] == piece[1]:
@@ -72,7 +72,7 @@ def _merged(pieces: list[Piece]) -> Iterator[Piece]:
 
 @dataclass
 class _Numbering:
-    """A number for each value that is computed, the same for what is computed alike."""
+    """A number for each computed value, the same for equal computations."""
 
     numbers: dict[object, int] = field(default_factory=dict[object, int])
 
@@ -138,8 +138,8 @@ def _by_output(
 def check_equivalent(schedule: Schedule, reference: Schedule) -> None:
     """Raise ScheduleError, with the first task to blame, unless both compute the same outputs.
 
-    Both are executed on symbols in launch order: a value is its kernel and what that reads. Order,
-    streams, memory and repeated tasks may differ. Schedules without races are required.
+    Both are executed on symbols in launch order: a value is its kernel and the values it reads.
+    Order, streams, memory and repeated tasks may differ. Schedules without races are required.
     """
     numbering = _Numbering()
     reference_tasks, reference_pieces = numbering.run(reference)

@@ -7,7 +7,7 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.support.words import counted
 
 MOST_ACCESSES = 10
-"""The accesses without a proof that are listed."""
+"""The most accesses without a proof that are listed."""
 
 
 def containment_lines(kernels: Collection[KernelSpec]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Where the tensors of an arena go so that ones that never live at once share bytes."""
+"""Where the tensors of an arena go: those that are never live at once may share bytes."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from compiler.schedule.tasks import Schedule, arena_aligned
 from compiler.verify.happens_before import HappensBefore
 
 EXHAUSTIVE_REGIONS = 2000
-"""Up to so many regions, placement by size, which is quadratic, is tried as well."""
+"""Up to this many regions, placement by size, which is quadratic, is tried as well."""
 
 Clocks = NDArray[np.int32]
 
@@ -50,10 +50,10 @@ class Lifetimes:
     start: Clocks
 
     def apart(self, region: int, candidates: Sequence[int]) -> NDArray[np.bool_]:
-        """Which other regions are never in use at once with one."""
-        several = np.array(candidates, np.int64)
-        dies_earlier = (self.last[several] <= self.start[region]).all(axis=1)
-        starts_later = (self.last[region] <= self.start[several]).all(axis=1)
+        """Which of the candidates are never in use at the same time as a region."""
+        regions = np.array(candidates, np.int64)
+        dies_earlier = (self.last[regions] <= self.start[region]).all(axis=1)
+        starts_later = (self.last[region] <= self.start[regions]).all(axis=1)
         return dies_earlier | starts_later
 
 

@@ -21,7 +21,7 @@ from compiler.verify.memory import Lifetimes, lifetimes, packed_offsets
 def in_slots(schedule: Schedule) -> tuple[Schedule, tuple[ArenaSlot, ...]]:
     """A schedule with the tensors of its arena in slots; they were disjoint without them.
 
-    Raises Undecided where other sizes may tie other tensors together than the example sizes do.
+    Raises Undecided where other sizes may tie together tensors which the example sizes do not.
     """
     arenas = [i for i, memory in enumerate(schedule.allocations) if memory.kind == "arena"]
     if not arenas:

@@ -10,7 +10,7 @@ from compiler.verify.control import control_fault
 
 MOST_STREAMS = 1 << 12
 LARGEST_MEMORY = 1 << 62
-"""The most streams, and the most bytes of one allocation: no machine has as many."""
+"""The most streams, and the most bytes of one allocation: no machine has so many."""
 
 
 def describe_task(schedule: Schedule, index: int) -> str:
