@@ -34,7 +34,7 @@ from compiler.tensors.symbols import Range, Symbol
 
 @dataclass(frozen=True, slots=True)
 class SizeCondition:
-    """A condition on sizes: that an extent compares so with 0."""
+    """A condition on sizes: that an extent has a relation to 0."""
 
     extent: Extent
     relation: Relation
@@ -50,7 +50,7 @@ class SizeCondition:
 class Assumptions:
     """The conditions under which what was computed on extents holds, in the order they arose.
 
-    Of several upper bounds of the same sum the least is there alone.
+    Of several upper bounds of one sum only the least is kept.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Assumptions:
 
     @classmethod
     def of(cls, conditions: Iterable[SizeCondition]) -> Self:
-        """The assumptions of another computation, by which no more is decided."""
+        """The assumptions of another computation, which decide nothing further."""
         assumptions = cls()
         for condition in conditions:
             assumptions._conditions[condition.extent, condition.relation] = condition
@@ -70,7 +70,7 @@ class Assumptions:
         return iter(self._conditions.values())
 
     def pinned(self) -> dict[str, int]:
-        """The symbols that a condition holds for few sizes of, with their hints.
+        """The symbols of which a condition admits few sizes only, with their hints.
 
         Such a condition is that a polynomial of one symbol, or a quotient of it, is 0.
         """
@@ -193,7 +193,7 @@ class _Nothing:
 
 @contextmanager
 def assuming_nothing() -> Generator[None]:
-    """Raise Undecided within this block, as where what is computed is for other conditions, too."""
+    """Raise Undecided within this block, whose results must hold under other conditions, too."""
     token = DECIDING.set(_Nothing())
     try:
         yield
@@ -226,7 +226,7 @@ def _reduced(extent: Expression) -> Extent:
 
 
 def _tightened(extent: Extent) -> Extent:
-    """The extent whose being at most 0 says the same of whole numbers, in the lowest terms."""
+    """The left side of `extent <= 0` over whole numbers, in the lowest terms."""
     if not isinstance(extent, Expression):
         return extent
     divisor = gcd(*(factor for monomial, factor in extent.terms if monomial))

@@ -21,7 +21,7 @@ BOOL = frozenset({"bool"})
 ALL = NUMBERS | BOOL
 FLOAT8 = frozenset({"float8_e4m3fn", "float8_e5m2"})
 MOVABLE = ALL | FLOAT8
-"""The dtypes of operators that only cast elements, or move them as ONNX has it for float8s."""
+"""The dtypes of operators that only cast elements, or move them, as ONNX allows for float8s."""
 INDICES = frozenset({"int32", "int64"})
 WITHOUT_BFLOAT16 = NUMBERS - {"bfloat16"}
 

@@ -26,7 +26,7 @@ def extent_to_text(extent: Extent, identifiers: Mapping[str, str]) -> int | str:
 def extent_from_text(text: str, symbols: Mapping[str, Symbol]) -> Extent:
     """The extent whose text, by `str`, this is.
 
-    Raises ValueError for another text, and for a symbol that is not among those, by name.
+    Raises ValueError for any other text, and for a symbol that is not among `symbols`.
     """
     try:
         return _extent(ast.parse(text.strip(), mode="eval").body, symbols)

@@ -2,8 +2,8 @@
 
 An extent is an `int`, or an `Expression` over the `Symbol`s of a model's inputs (a batch, a
 length). Expressions take part in arithmetic as numbers do, so that code that infers shapes need not
-know which of both it has. Their normal form is a polynomial with integer coefficients, whose atoms
-are symbols, quotients that are not exact, and maxima: equal polynomials have equal hashes.
+know which of the two it has. Their normal form is a polynomial with integer coefficients, whose
+atoms are symbols, quotients that are not exact, and maxima: equal polynomials have equal hashes.
 
 A comparison may hold for some sizes only. It raises Undecided then, and so does `int()` of an
 expression, unless assumptions are in force (`tensors.assumptions`), which decide it.
@@ -468,8 +468,8 @@ def _atom_bounds(atom: Atom, ranges: Mapping[Symbol, Range]) -> Range:
     if isinstance(atom, Symbol):
         return ranges.get(atom) or (atom.low, inf if atom.high is None else atom.high)
     if isinstance(atom, Maximum):
-        every = [bounds(extent, ranges) for extent in atom.extents]
-        return max(low for low, _ in every), max(high for _, high in every)
+        cases = [bounds(extent, ranges) for extent in atom.extents]
+        return max(low for low, _ in cases), max(high for _, high in cases)
     low, high = bounds(atom.numerator, ranges)
     small, large = bounds(atom.denominator, ranges)
     small = max(small, 1)

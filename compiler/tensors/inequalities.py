@@ -29,7 +29,7 @@ _REMAINDERS = count()
 def least(extent: Extent) -> float:
     """A lower bound of an extent.
 
-    Each atom is its least value and a rest: a polynomial of the rests without negative coefficients
+    Each atom is its least value and an excess: a polynomial in these without negative coefficients
     is least where they are 0. A multiple of a quotient is that of its numerator less the remainder.
     """
     if not isinstance(extent, Expression):
@@ -132,7 +132,7 @@ def with_atoms(extent: Extent, by: dict[Atom, Extent]) -> Extent:
 
 
 def at_least_zero(extent: Extent) -> bool | None:
-    """Whether an extent is at least 0 for all sizes, or for none; None if that is not seen."""
+    """Whether an extent is at least 0 for all sizes, or for none; None if neither is proved."""
     if least(extent) >= 0:
         return True
     return False if least(-extent) > 0 else None

@@ -30,15 +30,15 @@ def matching_segments(old: Sequence[int], new: Sequence[int]) -> Iterator[Segmen
     i = j = 0
     while i < len(old) or j < len(new):
         start = (i, j)
-        left = right = 1
+        old_count = new_count = 1
         while True:
-            if left == right and (i, j) != start:
+            if old_count == new_count and (i, j) != start:
                 break
-            if (left <= right and i < len(old)) or j >= len(new):
-                left = left * old[i]
+            if (old_count <= new_count and i < len(old)) or j >= len(new):
+                old_count = old_count * old[i]
                 i = i + 1
             else:
-                right = right * new[j]
+                new_count = new_count * new[j]
                 j = j + 1
         yield (start[0], i), (start[1], j)
 
