@@ -108,9 +108,11 @@ class ProgramBody:
         """
         context = self.runtime.context
         nodes = self.graph.nodes
-        alone = {i: _reason(n, context) for i, n in enumerate(nodes) if only_on_host(n, context)}
-        if alone:
-            self.refine(SegmentSplit(alone))
+        host_nodes = {
+            i: _reason(n, context) for i, n in enumerate(nodes) if only_on_host(n, context)
+        }
+        if host_nodes:
+            self.refine(SegmentSplit(host_nodes))
 
     def run(self, inputs: Mapping[str, HostValue]) -> list[HostValue]:
         """The outputs, in order, for inputs by name."""
@@ -121,6 +123,7 @@ class ProgramBody:
             if split is None:
                 constants = self.graph.constants
                 return [values[n] if n in values else constants[n] for n in self.graph.outputs]
+            # the new steps divide the nodes otherwise: the run starts again with its inputs
             self.refine(split)
 
     def again(self, inputs: Mapping[str, Any]) -> Specialised | None:
@@ -273,7 +276,7 @@ class ProgramBody:
 def without_constants(
     nodes: Iterable[onnx.NodeProto], folder: ModelFolder | None
 ) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray]]:
-    """The nodes that are not Constant, and the values of those that are."""
+    """The nodes other than Constant, and the values of the Constants by name."""
     remaining: list[onnx.NodeProto] = []
     constants: dict[str, np.ndarray] = {}
     for node in nodes:

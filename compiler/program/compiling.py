@@ -128,11 +128,11 @@ class SegmentCompiler:
         self,
         source: SegmentSource,
         inputs: InputArrays,
-        known: frozenset[str],
+        constant_inputs: frozenset[str],
         interpreted: bool = False,
     ) -> Specialised | SegmentSplit | Needs:
-        arrays = {n: on_host(v) if n in known else v for n, v in inputs.items()}
-        request = SegmentRequest(source, arrays, known)
+        arrays = {n: on_host(v) if n in constant_inputs else v for n, v in inputs.items()}
+        request = SegmentRequest(source, arrays, constant_inputs)
         if interpreted:
             return self._for_these_sizes(request, interpreted)
         try:
@@ -165,17 +165,20 @@ class SegmentCompiler:
         return StaticSegment(folding.outputs, self._on_device(request, module))
 
     def _for_all_sizes(self, request: SegmentRequest) -> StaticSegment | None:
-        """The segment at the request's sizes; None if it shall be compiled for these alone.
+        """The segment at the request's sizes; None if it is to be compiled for these alone.
 
         It is compiled for all sizes at its first. Raises NotForAllSizes if it cannot be.
         """
         if parse_target(self.settings.target).backend not in SHARED_CODE:
             return None
+        # a module that was saved for exactly these sizes needs no compilation
         if self.saved and request.digest in self.saved:
             return None
         key = request.key_of_any_sizes
-        before = self._symbolic.of_request(request, self.saved, self._weights.copies, self.options)
-        for segment in before:
+        compilations = self._symbolic.of_request(
+            request, self.saved, self._weights.copies, self.options
+        )
+        for segment in compilations:
             if (sizes := segment.sizes_of(request.shapes)) is not None:
                 return self._at_sizes(request, segment, sizes)
         if key in self._symbolic.fixed:
@@ -311,10 +314,10 @@ class SegmentCompiler:
         vouch = with_sha256(saved.manifest)
         module = load_placed(saved.directory, self._weights.copies, self.options, vouch)
         computed = {name for name, _ in graph.outputs}
-        others = [name for name in request.source.writes if name not in computed]
-        outputs = [own.name for own in module.outputs]
-        request.check_saved(saved.directory, module.inputs, [*outputs, *others])
-        if any(own.shape != request.shapes[own.name] for own in module.inputs):
+        folded_outputs = [name for name in request.source.writes if name not in computed]
+        outputs = [tensor.name for tensor in module.outputs]
+        request.check_saved(saved.directory, module.inputs, [*outputs, *folded_outputs])
+        if any(tensor.shape != request.shapes[tensor.name] for tensor in module.inputs):
             raise ArtifactError(f"{saved.directory} is for other sizes: save the module again")
         return module
 
@@ -354,7 +357,9 @@ class SegmentCompiler:
     def fixed_modules(self) -> Mapping[str, Module]:
         """The modules that were compiled for their sizes alone, by digest."""
         instances = self._symbolic.instances
-        return {digest: own for digest, own in self.modules.items() if digest not in instances}
+        return {
+            digest: module for digest, module in self.modules.items() if digest not in instances
+        }
 
     @property
     def symbolic_segments(self) -> Mapping[str, SymbolicSegment]:

@@ -136,6 +136,7 @@ def _truth(value: HostValue, node: ControlNode) -> bool:
 
 def _loop(node: ControlNode) -> HostStep:
     body = node.body("body", repeated=True)
+    # bodies may declare the iteration's number as a vector, as onnxruntime allows
     shape = (1,) if len(body.proto.input[0].type.tensor_type.shape.dim) == 1 else ()
 
     def run(values: HostValues) -> dict[str, HostValue]:

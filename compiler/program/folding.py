@@ -15,7 +15,7 @@ from compiler.tensors.extents import value_at
 
 @dataclass(frozen=True, slots=True)
 class FoldedOutputs:
-    """The outputs that are known and those that are inputs; `reads` are inputs of the others.
+    """The outputs that are constants or inputs; `reads` are the inputs of the others.
 
     `sizes` are known but for what symbols stand for.
     """
@@ -49,12 +49,12 @@ class FoldedGraph:
 
 def folded(graph: Graph) -> FoldedGraph:
     """The folded form of a graph, which is changed in place."""
-    known = {name: value for name, value in graph.outputs if value.array is not None}
-    constants = {name: _frozen(v.content) for name, v in known.items() if not v.symbolic}
-    sizes = {name: value for name, value in known.items() if value.symbolic}
+    determined = {name: value for name, value in graph.outputs if value.array is not None}
+    constants = {name: _frozen(v.content) for name, v in determined.items() if not v.symbolic}
+    sizes = {name: value for name, value in determined.items() if value.symbolic}
     names = {value: value.name for value in graph.inputs}
     passed = {name: names[value] for name, value in graph.outputs if value in names}
-    graph.outputs = [(n, v) for n, v in graph.outputs if n not in known and n not in passed]
+    graph.outputs = [(n, v) for n, v in graph.outputs if n not in determined and n not in passed]
     drop_masks(graph)
     drop_dead(graph)
     drop_dead_codes(graph)

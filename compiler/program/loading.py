@@ -40,6 +40,7 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
         Settings(saved.target, saved.pipeline, cache=KernelCache()),
         check_indices=saved.check_indices,
         graphs=policy,
+        # nodes without a choice were warned of when the model was compiled
         semantics=Semantics.parse({OTHER_RULES: "onnx", **saved.semantics}),
         chosen=saved.pipeline is not None,
     )
@@ -56,13 +57,13 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
 
 def _division(directory: Path, saved: ProgramOptions, graph: BodyGraph) -> SegmentSplit:
     """How runs divided a model; raises ArtifactError for nodes and tensors that it has not."""
-    alone = {int(node): why for node, why in saved.on_host.items()}
+    on_host = {int(node): why for node, why in saved.on_host.items()}
     computed = {name for node in graph.nodes for name in node.output}
-    unknown = [f"node {node}" for node in alone if node >= len(graph.nodes)]
+    unknown = [f"node {node}" for node in on_host if node >= len(graph.nodes)]
     unknown += [f"tensor {name!r}" for name in saved.split_at if name not in computed]
     if unknown:
         raise ArtifactError(
             f"{directory / PROGRAM_MANIFEST.file} names the {unknown[0]}, which its model has not:"
             f" {PROGRAM_MANIFEST.remedy}"
         )
-    return SegmentSplit(alone, frozenset(saved.split_at))
+    return SegmentSplit(on_host, frozenset(saved.split_at))

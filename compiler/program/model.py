@@ -1,4 +1,4 @@
-"""A compiled model of which only a run decides shapes or control flow."""
+"""A compiled model whose shapes or control flow only a run decides."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ class DynamicModule:
     """A program of static graphs, which are compiled for the kinds of inputs that runs have.
 
     It is used like `compiler.Module`, and can be pickled, copied and sent to processes. Shapes in
-    `inputs` and `outputs` have symbols, or None for sizes of which nothing is known.
+    `inputs` and `outputs` have symbols, or None for unknown sizes.
     """
 
     def __init__(
@@ -127,6 +127,7 @@ class DynamicModule:
         if again is None:
             inputs = self._checked(inputs)
             results = self._body.run(inputs)
+            # large weights are mapped files, which show what is written to them during the run
             self._model.context.check_data()
         else:
             computed = again.run(inputs)

@@ -60,11 +60,11 @@ def outline_steps(
     return freed[::-1]
 
 
-def _after(writer_phase: int, alone: bool, cut: bool) -> int:
+def _after(writer_phase: int, on_host: bool, split: bool) -> int:
     """The earliest phase of a node that reads what a phase made."""
-    if writer_phase % 2 != alone:
+    if writer_phase % 2 != on_host:
         return writer_phase + 1
-    return writer_phase + 2 if cut and not alone else writer_phase
+    return writer_phase + 2 if split and not on_host else writer_phase
 
 
 def _step(nodes: Sequence[NodeUse], group: Sequence[int], outputs: Sequence[str]) -> ProgramStep:
@@ -74,9 +74,9 @@ def _step(nodes: Sequence[NodeUse], group: Sequence[int], outputs: Sequence[str]
         name for i, node in enumerate(nodes) if i not in members for name in node.reads
     } | set(outputs)
     reads = (name for index in group for name in sorted(nodes[index].reads) if name not in inside)
-    alone = nodes[group[0]].alone
+    on_host = nodes[group[0]].alone
     writes = (name for index in group for name in nodes[index].writes if name and name in outside)
-    return ProgramStep(tuple(group), alone, _distinct(reads), _distinct(writes))
+    return ProgramStep(tuple(group), on_host, _distinct(reads), _distinct(writes))
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

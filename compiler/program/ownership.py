@@ -20,8 +20,8 @@ class Holders:
         self._by_owner: defaultdict[int, list[Array]] = defaultdict(list)
         for array in arrays:
             if isinstance(array, np.ndarray):
-                held = cast("Array", array)
-                self._by_owner[_owner(held)].append(held)
+                host_array = cast("Array", array)
+                self._by_owner[_owner(host_array)].append(host_array)
 
     def own(self, value: HostValue) -> HostValue:
         """A result, copied if it shares memory with another array or with a constant."""
@@ -30,8 +30,9 @@ class Holders:
         if not isinstance(value, np.ndarray):
             return value
         array = cast("Array", value)
-        others = self._by_owner.get(_owner(array), ())
-        if not array.flags.writeable or any(np.may_share_memory(array, x) for x in others):
+        same_owner = self._by_owner.get(_owner(array), ())
+        # exact sharing can take exponential time to decide; a copy too many does no harm
+        if not array.flags.writeable or any(np.may_share_memory(array, x) for x in same_owner):
             array = array.copy()
         self._by_owner[_owner(array)].append(array)
         return array

@@ -78,9 +78,9 @@ def read_program(
     proto = read_model(model, folder)
     check_model(proto)
     proto = without_functions(with_chosen_functions(proto, semantics))
-    own = without_weights(proto)
+    stripped = without_weights(proto)
     opsets = opsets_of(proto.opset_import)
-    functions = list(own.functions)
+    functions = list(stripped.functions)
     context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
@@ -88,7 +88,7 @@ def read_program(
     constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
-    live = (node for node, _ in live_nodes(own.graph.node, outputs))
+    live = (node for node, _ in live_nodes(stripped.graph.node, outputs))
     nodes, folded = without_constants(live, folder)
     graph = BodyGraph(
         name=proto.graph.name or "main",
@@ -102,7 +102,7 @@ def read_program(
     types = _with_shapes([type_of(info) for info in inputs], shapes)
     results = [type_of(output) for output in proto.graph.output]
     return ReadModel(
-        proto=own,
+        proto=stripped,
         weights=[tensor.name for tensor in proto.graph.initializer],
         graph=graph,
         inputs=types,
@@ -168,8 +168,8 @@ def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
     """
     problems = list(_problems(graph.node, context, inner=False))
     for function in context.functions:
-        own = replace(context, opsets=opsets_of(function.opset_import))
-        problems += _problems(function.node, own, inner=True)
+        function_context = replace(context, opsets=opsets_of(function.opset_import))
+        problems += _problems(function.node, function_context, inner=True)
     _refuse(sorted(problems, key=str))
 
 
@@ -205,7 +205,7 @@ def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
 def check_element_types(model: onnx.ModelProto, context: ModelContext) -> None:
     """Raise UnsupportedOperatorError for nodes that do not take the element types of their inputs.
 
-    Types are those that the model declares and that onnx infers from them.
+    Types are the declared ones and what onnx infers from them.
     """
     refused: list[Problem] = []
     for node, infos in typed_nodes(model):

@@ -41,13 +41,13 @@ class SegmentRequest:
         return self._digest(sizes=True)
 
     def _digest(self, sizes: bool) -> str:
-        """A hash; constants are those of the body, of which a model has one at each path."""
+        """A hash; the path of the body, which is unique in a model, stands for its constants."""
         hasher = self.source.hasher.copy()
         for name, array in self.inputs.items():
-            known = name in self.known
-            shape = array.shape if sizes or known else len(array.shape)
+            is_constant = name in self.known
+            shape = array.shape if sizes or is_constant else len(array.shape)
             hasher.update(hashed_piece(f"{name} {array.dtype.name} {shape}".encode()))
-            hasher.update(hashed_piece(array.tobytes() if known else b""))
+            hasher.update(hashed_piece(array.tobytes() if is_constant else b""))
         for name in self.source.writes:
             hasher.update(hashed_piece(name.encode()))
         return hasher.hexdigest()
@@ -57,10 +57,10 @@ class SegmentRequest:
     ) -> None:
         """Raise ArtifactError unless a saved segment takes and gives what this one does.
 
-        Inputs whose extents are over symbols stand for those of any sizes.
+        Inputs with symbolic extents match any sizes.
         """
         types = {name: (numpy_name(a.dtype), len(a.shape)) for name, a in self.inputs.items()}
-        fits = all(types.get(own.name) == (own.dtype, len(own.shape)) for own in inputs)
+        fits = all(types.get(tensor.name) == (tensor.dtype, len(tensor.shape)) for tensor in inputs)
         if not fits or not {*self.source.writes} <= {*outputs}:
             raise ArtifactError(f"{directory} is not the segment {self}: save the module again")
 

@@ -68,6 +68,7 @@ class BlockPool:
         try:
             address = reserve(self._driver, size, "a tensor between segments")
         except DeviceError:
+            # blocks of other sizes, which no tensor uses, may make room
             self.trim()
             address = reserve(self._driver, size, "a tensor between segments")
         self.nbytes += size
@@ -182,7 +183,7 @@ class ResidentMemory:
             event = self.driver.create_event()
             self.driver.record(event, self.driver.stream(view.stream))
             self.driver.wait(self.stream, event)
-            self.driver.destroy_event(event)
+            self.driver.destroy_event(event)  # freed after the wait
         allocation = Allocation("input", name, view.dtype, view.shape)
         owner = (array, view.owner)
         return ResidentTensor(self, DeviceArray(self.driver, allocation, view.address, owner))
@@ -240,7 +241,7 @@ class ResidentMemory:
 
 @dataclass(frozen=True, slots=True)
 class ResidentModule:
-    """A module of which large outputs stay on the device, if other segments read them.
+    """A module whose large outputs stay on the device, if other segments read them.
 
     All outputs stay once a run of the program asked for device arrays. `memory` gives the device's
     memory, which is there from the first run on.
@@ -252,7 +253,7 @@ class ResidentModule:
 
     @classmethod
     def of(cls, module: Module, memory: Callable[[], ResidentMemory], reread: Set[str]) -> Self:
-        """A module of whose outputs other segments read some."""
+        """A module whose outputs named in `reread` are read by other segments."""
         large = {a.name for a in module.outputs if a.nbytes >= LEAST_BYTES}
         return cls(module, memory, frozenset(large & reread))
 

@@ -29,7 +29,7 @@ from compiler.program.symbolic import SymbolicSegment
 from compiler.program.symbolic_saving import save_segment
 
 _LARGEST_INLINE = 1 << 30
-"""The bytes of a model above which its weights are in another file."""
+"""The bytes of a model above which its weights are in another file: protobuf ends at 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,12 +94,12 @@ class CompilesSegments(Protocol):
         self,
         source: SegmentSource,
         inputs: Mapping[str, np.ndarray],
-        known: frozenset[str],
+        constant_inputs: frozenset[str],
         interpreted: bool = False,
     ) -> Specialised | SegmentSplit | Needs:
-        """The segment for inputs, of which the content of some is known; or why there is none.
+        """The segment for inputs, some of which are constants; or why there is none.
 
-        If it shall be interpreted, nothing is compiled.
+        If it is `interpreted`, nothing is compiled.
         """
         ...
 
@@ -108,15 +108,15 @@ class CompilesSegments(Protocol):
 
 
 class ProgramSegment:
-    """A bounded cache of a segment's specialisations, of which the least used is dropped first.
+    """A bounded cache of a segment's specialisations, which drops the least recently used one.
 
     A specialisation is interpreted until it was needed `patience` times, then compiled.
     """
 
-    def __init__(self, source: SegmentSource, most: int, patience: int = 1):
+    def __init__(self, source: SegmentSource, limit: int, patience: int = 1):
         self.source = source
         self._reads = dict.fromkeys(source.reads).keys()
-        self.most = most
+        self.limit = limit
         self.patience = patience
         self.needed = Counter[SpecialisationKey]()
         self.known = frozenset[str]()
@@ -199,6 +199,7 @@ class ProgramSegment:
             )
             self.known = self.known | outcome.known
             self.askers = self.askers | outcome.askers
+            # keys have the contents of these inputs from now on: the old ones fit no longer
             self.cache.clear()
             outcome = compiler.specialise(self.source, inputs, self.known, quick)
         if not isinstance(outcome, SegmentSplit):
@@ -209,19 +210,23 @@ class ProgramSegment:
         """Put a specialisation into the cache, and drop the one that was used the longest ago."""
         self.needed[key] += 1
         self.cache[key] = added
-        if len(self.cache) > self.most:
+        if len(self.cache) > self.limit:
             dropped, specialised = self.cache.popitem(last=False)
             del self.needed[dropped]
             compiler.drop(specialised)
 
     def key(self, inputs: Mapping[str, np.ndarray]) -> SpecialisationKey:
         """The key of the specialisation for inputs."""
-        known = self.known
+        constant_inputs = self.known
         arrays = [inputs[name] for name in self.source.reads]
-        if not known:
+        if not constant_inputs:
             return tuple([(array.dtype, array.shape, None) for array in arrays])
         return tuple(
-            (array.dtype, array.shape, on_host(array).tobytes() if name in known else None)
+            (
+                array.dtype,
+                array.shape,
+                on_host(array).tobytes() if name in constant_inputs else None,
+            )
             for name, array in zip(self.source.reads, arrays, strict=True)
         )
 

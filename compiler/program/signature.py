@@ -152,7 +152,7 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
         if extent is None:
             raise ShapeError(f"dimension {axis} of the input {type} is open: give its size")
         shape.append(extent)
-    return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)
+    return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)  # takes no memory
 
 
 def _tensor(what: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:

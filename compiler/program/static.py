@@ -29,8 +29,8 @@ class StaticSegment:
 
     def __post_init__(self) -> None:
         # A property would be a tenth of the time of a small run.
-        alone = not self.outputs.constants and not self.outputs.passed
-        object.__setattr__(self, "fresh", alone and isinstance(self.runner, Module))
+        all_computed = not self.outputs.constants and not self.outputs.passed
+        object.__setattr__(self, "fresh", all_computed and isinstance(self.runner, Module))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""

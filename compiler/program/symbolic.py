@@ -70,10 +70,10 @@ class SymbolicSegment:
     @cached_property
     def executables(self) -> SizedExecutables:
         """Its kernels and weights on the device; raises DeviceError if that cannot run them."""
-        own = self.build
-        runs = cast(RunsAllSizes, backend(own.target))
-        runs.check(own.requirements or runs.requirements(own.target))
-        return runs.for_sizes(own.certificate, own.weights, code=self.code, **self.options)
+        build = self.build
+        runs = cast(RunsAllSizes, backend(build.target))
+        runs.check(build.requirements or runs.requirements(build.target))
+        return runs.for_sizes(build.certificate, build.weights, code=self.code, **self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`, without what is on the device."""
@@ -87,9 +87,9 @@ class SymbolicSegment:
     @property
     def results(self) -> list[str]:
         """The names of its outputs, those of checks of indices among them."""
-        known = self.outputs
-        computed = [own.name for own in self.build.schedule.schedule.of_kind("output")]
-        return [*computed, *known.constants, *known.passed, *known.sizes]
+        folded = self.outputs
+        computed = [output.name for output in self.build.schedule.schedule.of_kind("output")]
+        return [*computed, *folded.constants, *folded.passed, *folded.sizes]
 
     def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> Sizes | None:
         """The sizes by which inputs have these shapes; None if it is not compiled for them."""
@@ -155,12 +155,12 @@ class SizedModule(Module):
 
     @property
     def inputs(self) -> Sequence[Allocation]:
-        return [own for own in self._allocations if own.kind == "input"]
+        return [allocation for allocation in self._allocations if allocation.kind == "input"]
 
     @property
     def outputs(self) -> Sequence[Allocation]:
-        outputs = [own for own in self._allocations if own.kind == "output"]
-        return [own for own in outputs if not own.name.startswith(IN_RANGE)]
+        outputs = [allocation for allocation in self._allocations if allocation.kind == "output"]
+        return [allocation for allocation in outputs if not allocation.name.startswith(IN_RANGE)]
 
     @property
     def _allocations(self) -> Sequence[Allocation]:
@@ -198,8 +198,8 @@ def symbolic_axes(
         symbol = names[name][axis] if name in names else f"{name}.{axis}"
         if symbol is None or size < LEAST:
             return size
-        known = symbols.setdefault(symbol, Symbol(symbol, LEAST, LARGEST_SIZE, size, scope))
-        return extent_of(known) if known.hint == size else size
+        entry = symbols.setdefault(symbol, Symbol(symbol, LEAST, LARGEST_SIZE, size, scope))
+        return extent_of(entry) if entry.hint == size else size
 
     return {
         name: tuple(extent(name, axis, size) for axis, size in enumerate(shape))
@@ -215,7 +215,7 @@ def symbols_in(axes: Mapping[str, Shape]) -> Iterator[str]:
 
 def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) -> dict[str, Shape]:
     """Shapes with other symbols in place of some."""
-    extents = {symbol: extent_of(other) for symbol, other in symbols.items()}
+    extents = {symbol: extent_of(replacement) for symbol, replacement in symbols.items()}
     return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
 
 

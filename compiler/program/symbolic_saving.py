@@ -41,8 +41,8 @@ def _entries(segment: SymbolicSegment, names: SymbolNames) -> dict[str, Any]:
     outputs = segment.outputs
     return {
         "axes": {name: [*map(names.text, shape)] for name, shape in segment.axes.items()},
-        "assumptions": [[names.text(own.extent), own.relation] for own in segment.assumptions],
-        "constants": {name: _array_to_json(own) for name, own in outputs.constants.items()},
+        "assumptions": [[names.text(c.extent), c.relation] for c in segment.assumptions],
+        "constants": {name: _array_to_json(array) for name, array in outputs.constants.items()},
         "passed": dict(outputs.passed),
         "reads": [*outputs.reads],
         "sizes": {
@@ -62,7 +62,7 @@ def _array_to_json(array: np.ndarray) -> dict[str, Any]:
 
 
 def load_segment(
-    folder: Path, place: Placing, vouch: Vouch, options: Mapping[str, Any]
+    folder: Path, placing: Placing, vouch: Vouch, options: Mapping[str, Any]
 ) -> SymbolicSegment:
     """Read a segment, which is verified as any artifact, and again for all sizes.
 
@@ -74,7 +74,7 @@ def load_segment(
         backend(target).check(requirements or backend(target).requirements(target))
 
     with assuming() as denominators:  # that texts divide by; a run checks that they are positive
-        build, names, entries = symbolic.load(folder, check, place, vouch)
+        build, names, entries = symbolic.load(folder, check, placing, vouch)
         path = f"{folder}: the segment"
         axes = read.as_object(entries.get("axes"), f"{path}.axes")
         shapes = {n: read.checked_items(axes[n], f"{path}.axes.{n}", names.extent) for n in axes}

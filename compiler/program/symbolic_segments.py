@@ -1,4 +1,4 @@
-"""The compilations for all sizes of a program's segments, those that were saved among them."""
+"""A program's segments compiled for all sizes, including saved ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from compiler.program.symbolic_saving import load_segment
 class SymbolicSegments:
     """The segments compiled for all sizes, and ones that cannot be, by `key_of_any_sizes`.
 
-    `instances` are those of which a module is for some sizes, by the digest of its request.
+    `instances` has the segment of each module for some sizes, by the digest of its request.
     """
 
     compiled: dict[str, list[SymbolicSegment]] = field(
@@ -30,24 +30,24 @@ class SymbolicSegments:
         self,
         request: SegmentRequest,
         saved: Mapping[str, SavedSegment],
-        place: Placing,
+        placing: Placing,
         options: Mapping[str, Any],
     ) -> Sequence[SymbolicSegment]:
         """The compilations of a request's key; `saved` ones, by folder, are loaded at the first.
 
-        `place` puts their weights somewhere; `options` are those of their modules. Raises
+        `placing` puts their weights somewhere; `options` are those of their modules. Raises
         ArtifactError for one that is of another key.
         """
         key = request.key_of_any_sizes
         if key not in self.compiled:
             loaded: list[SymbolicSegment] = []
             folders = (_folder(key, number) for number in count())
-            for own in map(saved.get, folders):
-                if own is None:
+            for saved_segment in map(saved.get, folders):
+                if saved_segment is None:
                     break
-                vouch = with_sha256(own.manifest)
-                segment = load_segment(own.directory, place, vouch, options)
-                request.check_saved(own.directory, segment.inputs, segment.results)
+                vouch = with_sha256(saved_segment.manifest)
+                segment = load_segment(saved_segment.directory, placing, vouch, options)
+                request.check_saved(saved_segment.directory, segment.inputs, segment.results)
                 loaded.append(segment)
             self.compiled[key] = loaded  # only all of them: a damaged one is an error of each run
         return self.compiled[key]
@@ -57,8 +57,8 @@ class SymbolicSegments:
         """The segments by the names of the folders that they are saved to."""
         return {
             _folder(key, number): segment
-            for key, own in self.compiled.items()
-            for number, segment in enumerate(own)
+            for key, segments in self.compiled.items()
+            for number, segment in enumerate(segments)
         }
 
 

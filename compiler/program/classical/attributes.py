@@ -24,7 +24,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def check_choices(attributes: Attributes) -> None:
-    """Raise ValueError for a value that is none of those which ONNX lists for an attribute."""
+    """Raise ValueError for a value that ONNX does not list for an attribute."""
     for name, value in attributes.items():
         choices = _CHOICES.get(name, ())
         valid = value in choices if isinstance(value, str) else value in range(len(choices))
@@ -48,7 +48,7 @@ def required_attribute(attributes: Attributes, name: str) -> Any:
 
 
 def only(attributes: Attributes, *names: str) -> str:
-    """The attribute of which there may be one alone; raises ValueError for none or several."""
+    """The one attribute present of several alternatives; raises ValueError for none or several."""
     present = [name for name in names if name in attributes and len(attributes[name])]
     if len(present) != 1:
         raise ValueError(

@@ -93,7 +93,7 @@ def _default(attributes: Attributes, dtype: np.dtype[Any]) -> Any:
     if dtype == _TEXT:
         return attributes.get("default_string", "_Unused")
     if dtype.kind == "f":
-        return attributes.get("default_float", -0.0)
+        return attributes.get("default_float", -0.0)  # ONNX's default is -0
     return attributes.get("default_int64", -1)
 
 

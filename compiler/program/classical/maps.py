@@ -53,6 +53,7 @@ def _integer(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
+    # onnxruntime writes numbers by std::to_string, with six digits
     return value if isinstance(value, str) else f"{value:.6f}"
 
 

@@ -67,7 +67,7 @@ def imputer(
 
 
 def array_feature_extractor(x: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray]:
-    """Some columns of the last axis, clamped to those that are there; a vector is a single row."""
+    """Some columns of the last axis, clamped to existing ones; a vector is a single row."""
     rows = x if x.ndim > 1 else x.reshape(1, -1)
     return (rows.take(columns.ravel(), -1, mode="clip"),)
 

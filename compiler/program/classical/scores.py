@@ -61,6 +61,7 @@ def _softmax(scores: Array) -> Array:
 def _softmax_zero(scores: Array) -> Array:
     """A softmax of the scores that are not zero."""
     largest = scores.max(1, keepdims=True)
+    # onnxruntime's bound of zero, and what it makes of such scores
     used = abs(scores) > 1e-7
     powers = np.where(used, np.exp(scores - largest), 0)
     near_zero = scores * np.exp(-largest)
@@ -71,6 +72,7 @@ def _probit(scores: Array) -> Array:
     """The normal distribution's quantiles, with Winitzki's inverse of the error function."""
     x = 2 * scores - 1
     log = np.log((1 - x) * (1 + x))
+    # the digits of pi and of Winitzki's constant are onnxruntime's
     middle = 2 / (3.14159 * 0.147) + log / 2
     root = np.sqrt(np.sqrt(middle * middle - log / 0.147) - middle)
     return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(scores.dtype)

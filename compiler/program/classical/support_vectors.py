@@ -79,7 +79,8 @@ class SupportVectorClassifier:
         if self._kernel is None:
             scores = self._of_hyperplanes(rows)
             total = None
-            chosen = _of_hyperplanes(scores, least=0.5 if (self._weights >= 0).all() else 0)
+            # onnxruntime takes scores by weights that are all positive for probabilities
+            chosen = _of_hyperplanes(scores, threshold=0.5 if (self._weights >= 0).all() else 0)
         else:
             alike = self._kernel.similarities(rows)
             scores = _pair_scores(alike, self._weights, self._bounds, self._counts)
@@ -104,6 +105,7 @@ class SupportVectorClassifier:
         if self._a.size:
             # The probabilities of classes that fit those of pairs best, by libsvm's iteration.
             classes = len(self._counts)
+            # as libsvm does: the iteration divides by these probabilities
             pairs = np.clip(1 - logistic(scores * self._a + self._b), 1e-7, 1 - 1e-7)
             beats = np.zeros((len(scores), classes, classes))
             for column, (i, j) in enumerate(combinations(range(classes), 2)):
@@ -141,13 +143,13 @@ class SupportVectorRegressor:
         return (transformed(scores, self._transform),)
 
 
-def _of_hyperplanes(scores: Array, least: float) -> Array:
+def _of_hyperplanes(scores: Array, threshold: float) -> Array:
     """The classes with the largest scores; of two the second, if the score is large."""
     chosen = scores.argmax(1)
     if scores.shape[1] != 2:
         return chosen
     largest = scores.max(1)
-    return np.where((largest >= least) if least else (largest > 0), 1, chosen)
+    return np.where((largest >= threshold) if threshold else (largest > 0), 1, chosen)
 
 
 def _pair_scores(alike: Array, weights: Array, bounds: Array, counts: Sequence[int]) -> Array:

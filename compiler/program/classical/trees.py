@@ -231,6 +231,7 @@ class TreeClassifier:
         if not voted.all():
             scores = np.where(voted, scores, 0)
         weight = np.where(both[:, 0], scores[:, 1], scores[:, 0]) if some else scores[:, 0]
+        # onnxruntime takes sums of votes that are all positive for probabilities
         chosen = (weight > (0.5 if self._binary and self._positive else 0)).astype(np.int64)
         named = self._binary or len(self._strings)
         labels = labels_of(chosen, self._ints, self._strings) if named else chosen

@@ -79,8 +79,8 @@ def host_obstacle(
     try:
         if _own_function(node, context) is not None:
             return None
-    except Unsupported as own:
-        return own
+    except Unsupported as obstacle:
+        return obstacle
     return None if isinstance(error, NeedsHost) else error
 
 
@@ -194,16 +194,17 @@ class HostNode:
 
     def _check_indices(self, inputs: Sequence[HostValue]) -> None:
         """Raise ShapeMismatch for an index out of range, if indices are checked."""
-        op_type, own = self.node.op_type, domain_of(self.node) in ("", ML_DOMAIN)
-        if self._context.check_indices and own and op_type in INDEXED:
+        op_type = self.node.op_type
+        is_standard = domain_of(self.node) in ("", ML_DOMAIN)
+        if self._context.check_indices and is_standard and op_type in INDEXED:
             check_constant_indices(op_type, known_tensors(inputs), self._attribute)
 
     def _attribute(self, name: str) -> Any:
         """An attribute's value, or its default."""
-        given = (a for a in self.node.attribute if a.name == name)
+        matches = (a for a in self.node.attribute if a.name == name)
         domain = domain_of(self.node)
         default = default_of(self.node.op_type, self._context.opsets.get(domain, 0), name)
-        return next((_attribute(a, self._context.folder) for a in given), default)
+        return next((_attribute(a, self._context.folder) for a in matches), default)
 
 
 def constant_of(node: onnx.NodeProto, folder: ModelFolder | None) -> np.ndarray:

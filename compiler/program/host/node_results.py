@@ -29,10 +29,10 @@ def node_results(
     or ShapeError if the inputs do not fit the node, and UnsupportedOperatorError if no rule and no
     evaluation takes its form.
     """
-    known = ModelContext(
+    plain_context = ModelContext(
         context.opsets, context.functions, context.folder, semantics=context.semantics
     )
-    specialiser = Specialiser(known, Graph([]), _REMEDY)
+    specialiser = Specialiser(plain_context, Graph([]), _REMEDY)
     specialiser.builder.bounded = False
     specialiser.builder.checks_indices = context.check_indices
     scope = Scope(context.opsets)

@@ -45,6 +45,7 @@ class RandomTensor:
         """A tensor of a shape; raises ValueError for another type than a float."""
         if "float" not in dtype.name:
             raise ValueError(f"it would draw random numbers of {dtype}; set its attribute dtype")
+        # numpy draws in float64, whatever the type of the result is
         check_room(np.dtype(np.float64), tuple(shape))
         attributes = self.call.attributes
         if self.call.op_type.startswith("RandomNormal"):
@@ -115,7 +116,7 @@ def _multinomial(call: HostCall, generator: Any, logits: Array) -> tuple[Array]:
 
 @host_operator("Dropout")
 def dropout(call: HostCall) -> HostFunction:
-    """Elements that become zero at random in training, and a mask of those that stay."""
+    """Elements that become zero at random in training, and a mask of the others."""
     generator = _generator(call)
     if call.opset >= 12:
         return partial(_dropped, call, generator)

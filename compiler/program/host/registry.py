@@ -29,7 +29,7 @@ class HostSequence(list[Any]):
 
 
 HostFunction = Callable[..., Sequence[HostValue]]
-"""The outputs of a node for its inputs by position, None for those that are left out."""
+"""The outputs of a node for its inputs by position, None for omitted ones."""
 
 
 @dataclass(frozen=True, slots=True)

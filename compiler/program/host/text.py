@@ -36,6 +36,7 @@ def string_split(call: HostCall) -> HostFunction:
     limit = max(call.attributes.get("maxsplit", -1), -1)
 
     def parts(text: str) -> list[str]:
+        # with a limit, split would keep the whitespace at the end
         return text.split(delimiter, limit) if delimiter else text.strip().split(None, limit)
 
     def split(x: Array) -> tuple[Array, Array]:
@@ -145,12 +146,12 @@ def _ascii(change: Callable[[str], str]) -> _Letters:
 
 
 def _lower(letter: str) -> str:
-    """One letter in lower case: of those with more than one, the first."""
+    """One letter in lower case: the first where it would be several."""
     return letter.lower()[0]
 
 
 def _upper(letter: str) -> str:
-    """One letter in upper case, that of titles where it would be more, or else itself."""
+    """One letter in upper case: in title case where it would be several, or else itself."""
     return next((u for u in (letter.upper(), letter.title()) if len(u) == 1), letter)
 
 
@@ -242,15 +243,15 @@ class _Ngrams:
 
     def _numbers(self, rows: Array) -> Array:
         """The number of each item, that of others after the last."""
-        other = len(self._items)
+        outside = len(self._items)
         if self.is_text:
-            numbers = [self._items.get(item, other) for item in texts_in(rows)]
+            numbers = [self._items.get(item, outside) for item in texts_in(rows)]
             return np.array(numbers, np.int64).reshape(rows.shape)
-        known = np.array(list(self._items), np.int64)
-        order = np.argsort(known)
-        at = np.searchsorted(known[order], rows.astype(np.int64))
-        numbers = np.append(order, other)[at]
-        return np.where(np.append(known, 0)[numbers] == rows, numbers, other)
+        pool = np.array(list(self._items), np.int64)
+        order = np.argsort(pool)
+        positions = np.searchsorted(pool[order], rows.astype(np.int64))
+        numbers = np.append(order, outside)[positions]
+        return np.where(np.append(pool, 0)[numbers] == rows, numbers, outside)
 
     def _after(self, states: Array, items: Array) -> Array:
         """The states that items lead to."""
