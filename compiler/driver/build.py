@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 COMPARISON_SHARE = 0.1
-"""Further seconds for running whole modules in turns, as a part of the budget."""
+"""Further seconds for running whole modules in alternation, as a part of the budget."""
 
 ORIGINAL, SUBSTITUTED = "original", "substituted"
 """The graph as it was, and with operators substituted."""
@@ -151,6 +151,7 @@ def build(
     del graph  # its floats of quantised weights are larger than the weights
     built = build_variants(variants, settings, start)
     if folder is not None:
+        # large weights are mapped files: packing may have read what was written since
         folder.check_unwritten()
     return built
 
@@ -161,11 +162,11 @@ def lowered_variants(graph: Graph, settings: Settings) -> list[Imported]:
     Where it has no contractions of bytes with kernels on the target, there is one, of floats if it
     has any.
     """
-    way, *others = settings.compared_contractions
+    way, *alternatives = settings.compared_contractions
     first = lowered(graph, way)
     if first.contraction is way:
-        return [first, *(lowered(graph, other) for other in others)]
-    if first.contraction is Contraction.FLOATS and Contraction.UNROUNDED in others:
+        return [first, *(lowered(graph, alternative) for alternative in alternatives)]
+    if first.contraction is Contraction.FLOATS and Contraction.UNROUNDED in alternatives:
         return [lowered(graph, Contraction.UNROUNDED)]
     return [first]
 
@@ -175,8 +176,8 @@ def build_variants(variants: Sequence[Imported], settings: Settings, start: floa
     notify(StepEnded("import", perf_counter() - start))
     if len(variants) == 1:
         (only,) = variants
-        alone = replace(settings, contractions=settings.compared_contractions[:1])
-        built = build_module(only.module, only.weights, alone)
+        single_way = replace(settings, contractions=settings.compared_contractions[:1])
+        built = build_module(only.module, only.weights, single_way)
         built = replace(built, choice=_only_contraction(only.contraction, built.choice))
     else:
         tuner = settings.tuner and settings.tuner.shared_by(len(variants))
@@ -213,7 +214,7 @@ def _only_contraction(way: Contraction | None, choice: Choice | None) -> Choice 
 
 
 def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
-    """The build kept of those that contract bytes in several ways, with the record of that.
+    """The best build among several ways to contract bytes, with the record of the choice.
 
     On a device the last way, the least of bytes, is the baseline. Without one the first is: there
     the estimates of the kernels alone decide, and no interval says how wrong they may be.
@@ -232,13 +233,13 @@ def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
     faster = builds[choice.chosen]
     nested = faster.choice and replace(choice, within=(faster.choice,))
     _LOG.info("%s", nested or choice)
-    others = {way: built for way, built in builds.items() if built is not faster}
-    spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
+    slower = {way: built for way, built in builds.items() if built is not faster}
+    spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in slower.items()}
     return replace(faster, choice=nested, seconds=faster.seconds | spent)
 
 
 def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) -> Choice:
-    """The choice among modules that were measured, by running them in turns."""
+    """The choice among measured modules, by running them in alternation."""
 
     def opened(built: Build) -> AbstractContextManager[Sampler]:
         assert built.executable is not None, "a module was not measured"
@@ -282,7 +283,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
 
 
 def _better_graph(driver: Driver, builds: Mapping[str, Build], settings: Settings) -> Build:
-    """The build kept of the graph as it was and the substituted one, with the record of that."""
+    """The better build of the original and the substituted graph, with the record of the choice."""
     start = perf_counter()
     choice = _compared(driver, Alternatives(SUBSTITUTION, builds), settings)
     faster = builds[choice.chosen]

@@ -35,7 +35,7 @@ class WeightPacker:
         return {op.allocation_name: self._packed[_identity(op)] for op in weights}
 
     def _add(self, weights: Iterable[taskflow_memory.WeightOp]) -> None:
-        """Pack those that were not packed before; numpy holds no lock while it does."""
+        """Pack weights that were not packed before; numpy releases the lock while it copies."""
         new = {key: op for op in weights if (key := _identity(op)) not in self._packed}
         with ThreadPoolExecutor(self.jobs) as pool:
             self._packed.update(zip(new, pool.map(self._array, new.values()), strict=True))
@@ -45,8 +45,9 @@ class WeightPacker:
         key = weight.key.data
         stored = stored_as(weight_array(self.weights, key), weight.result.type, key)
         packed = packed_view(stored, weight.packing.data) if weight.packing else stored
-        own = is_usable(packed) and not is_mapped(packed)
-        return packed if own else aligned_copy(packed)
+        # a mapped file can change after the compilation
+        shareable = is_usable(packed) and not is_mapped(packed)
+        return packed if shareable else aligned_copy(packed)
 
 
 def _identity(weight: taskflow_memory.WeightOp) -> tuple[str, str, str]:

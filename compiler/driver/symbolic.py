@@ -56,7 +56,7 @@ def _assume_short_sums(module: ModuleOp) -> None:
         facts = entry.facts
         use = operator_use(op)
         terms: Extent = 1
-        most = LONG_SUM
+        limit = LONG_SUM
         if facts.work is not None and entry.kind is Kind.CONTRACTION:
             shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
             terms = facts.work(use, shapes) // (2 * sum(map(elements, shapes)))
@@ -65,8 +65,8 @@ def _assume_short_sums(module: ModuleOp) -> None:
             axes = facts.reduces(use)
             terms = elements(shape[axis] for axis in axes)
             # along memory the lanes of vectors are accumulators
-            most *= INNER_SUMS if len(shape) - 1 in axes else 1
-        if is_symbolic(terms) and plain(terms) > most:
+            limit *= INNER_SUMS if len(shape) - 1 in axes else 1
+        if is_symbolic(terms) and plain(terms) > limit:
             raise NotForAllSizes(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
 
 
@@ -91,8 +91,8 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     taskflow = scheduled(ready.module, pipeline, ready.runner)
     schedule, slots = in_slots(schedule_of(taskflow))
     ready.clock.lap("schedule passes")
-    own = SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots)
-    certificate = certified_for_all_sizes(own)
+    symbolic = SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots)
+    certificate = certified_for_all_sizes(symbolic)
     ready.clock.lap("verify for all sizes")
     weights = packer.pack(taskflow)
     ready.clock.lap("pack weights")
