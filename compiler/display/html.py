@@ -54,8 +54,8 @@ def _tensor(tensor: Any) -> str:
 
 def schedule_html(
     schedule: Schedule,
-    before: Rows | None = None,
-    after: Rows | None = None,
+    header: Rows | None = None,
+    footer: Rows | None = None,
     spans: Sequence[TimeSpan] | None = None,
 ) -> str:
     """A table of a schedule between other rows, and its timeline.
@@ -66,15 +66,15 @@ def schedule_html(
     tasks: dict[str, int] = {}
     for task in schedule.tasks:
         tasks[task.kernel] = tasks.get(task.kernel, 0) + 1
-    most = sorted(tasks.items(), key=lambda entry: -entry[1])[:MOST_KERNELS]
-    listed = [f"{name} ({number} tasks)" if number > 1 else name for name, number in most]
+    frequent = sorted(tasks.items(), key=lambda entry: -entry[1])[:MOST_KERNELS]
+    listed = [f"{name} ({number} tasks)" if number > 1 else name for name, number in frequent]
     more = [f"and {len(tasks) - MOST_KERNELS} more"] if len(tasks) > MOST_KERNELS else []
     sizes = {
         kind: sum(a.nbytes for a in schedule.allocations if a.kind == kind)
         for kind in ("weight", "arena")
     }
     rows = {
-        **(before or {}),
+        **(header or {}),
         "inputs": tensor_lines(schedule.of_kind("input")),
         "outputs": tensor_lines(schedule.of_kind("output")),
         "kernels": "\n".join(
@@ -82,7 +82,7 @@ def schedule_html(
         ),
         "streams": str(schedule.streams),
         "memory": f"weights {in_bytes(sizes['weight'])}, arena {in_bytes(sizes['arena'])}",
-        **(after or {}),
+        **(footer or {}),
     }
     return info_table(schedule.name, rows) + _timeline(schedule, spans)
 

@@ -105,7 +105,9 @@ def unit_spans(schedule: "Schedule") -> list[TimeSpan]:
     ends: list[float] = []
     free: dict[int, float] = {}
     for task in schedule.tasks:
-        start = max((free.get(task.stream, 0.0), *(ends[other] for other in task.after)))
+        start = max(
+            (free.get(task.stream, 0.0), *(ends[predecessor] for predecessor in task.after))
+        )
         ends.append(start + 1)
         free[task.stream] = start + 1
     return [(end - 1, end) for end in ends]
@@ -115,19 +117,20 @@ def picture(schedule: "Schedule", spans: Sequence[TimeSpan], title: str, unit: s
     """The SVG of a schedule whose tasks start and end at these times."""
     scale = Scale(max((end for _, end in spans), default=1.0), unit)
     bottom = TOP + ROW * schedule.streams - (ROW - BOX) + 8
-    parts = [f'<text class="title" x="8" y="20">{escape(title)}</text>', *legend()]
-    parts += axis(scale, bottom)
+    elements = [f'<text class="title" x="8" y="20">{escape(title)}</text>', *legend()]
+    elements += axis(scale, bottom)
     for stream in range(schedule.streams):
-        parts.append(f'<text x="8" y="{scale.y(stream) + 17}">stream {stream}</text>')
+        elements.append(f'<text x="8" y="{scale.y(stream) + 17}">stream {stream}</text>')
     tasks = schedule.tasks
     for task, (start, _) in zip(tasks, spans, strict=True):
-        for other in task.after:
-            if tasks[other].stream != task.stream:
-                ends = (tasks[other].stream, spans[other][1]), (task.stream, start)
-                parts.append(wait(scale, *ends))
+        for predecessor in task.after:
+            if tasks[predecessor].stream != task.stream:
+                ends = (tasks[predecessor].stream, spans[predecessor][1]), (task.stream, start)
+                elements.append(wait(scale, *ends))
+    # boxes come last, to cover the ends of the curves
     for task, span in zip(tasks, spans, strict=True):
-        parts.append(box(scale, task.kernel, task.nodes, task.stream, span))
-    body = "\n".join(parts)
+        elements.append(box(scale, task.kernel, task.nodes, task.stream, span))
+    body = "\n".join(elements)
     size = f'viewBox="0 0 {WIDTH} {bottom + 26:.0f}" width="{WIDTH}"'
     space = 'xmlns="http://www.w3.org/2000/svg"'
     return f'<svg {space} class="flowloom" {size}>\n<style>{STYLE}</style>\n{body}\n</svg>\n'

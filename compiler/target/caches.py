@@ -28,6 +28,7 @@ def data_caches(folder: Path) -> dict[int, int]:
     """The bytes of a core's caches for data, by level, as a folder of Linux describes them."""
     sizes: dict[int, int] = {}
     for cache_folder in folder.glob("index*"):
+        # virtual machines and containers may hide some of these files
         with suppress(OSError, ValueError):
             level, kind, size = (
                 (cache_folder / name).read_text().strip() for name in ("level", "type", "size")

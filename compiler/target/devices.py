@@ -127,7 +127,7 @@ DEFAULT_ARCHITECTURES = {"cuda": "sm_90", "hip": "gfx90a"}
 def typical_device(architecture: str) -> DeviceModel:
     """The typical device of an architecture (`sm_90a` too).
 
-    One that is not listed is taken for an H200, or an MI210 where it is AMD's.
+    An unlisted one counts as an H200, or as an MI210 if it is AMD's.
     """
     unlisted = MI210 if architecture.startswith("gfx") else H200
     return DEVICES.get(architecture) or DEVICES.get(architecture.rstrip("af"), unlisted)

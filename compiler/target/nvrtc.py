@@ -16,6 +16,7 @@ def load_nvrtc() -> Any:
     """The NVRTC binding, or None when it or its library is not installed."""
     try:
         nvrtc: Any = import_module("cuda.bindings.nvrtc")
+        # the binding can be imported without the library, and fails at its first call
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError, OSError):
         return None

@@ -79,7 +79,7 @@ class Target(ABC):
 
     @property
     def compared_contractions(self) -> tuple[Contraction, ...]:
-        """The ways of which the faster is kept unless a user asks for one."""
+        """The ways that compete, unless a user asks for one."""
         return self.contractions[:1]
 
     @property
@@ -317,6 +317,7 @@ class CudaTarget(GpuTarget):
 
     @property
     def has_wgmma(self) -> bool:
+        # Hopper's alone: Blackwell's tensor cores have other instructions in its place
         return self.architecture == "sm_90"
 
     @property
@@ -376,34 +377,34 @@ def parse_target(text: str) -> Target:
 
     Without an architecture or precision, the kind's default is meant.
     """
-    backend, _, rest = text.partition(":")
+    backend, _, suffix = text.partition(":")
     if backend == "cpu":
-        return _cpu(rest)
+        return _cpu(suffix)
     if backend not in BACKENDS:
         raise KernelError(
             f"unknown target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3' or"
             " 'cpu:neoverse-n1', 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', 'hip'"
             " such as 'hip:gfx90a:fp16', or 'emu' likewise"
         )
-    return _gpu(backend, rest)
+    return _gpu(backend, suffix)
 
 
 @cache
 def parse_gpu(text: str) -> GpuTarget:
     """`parse_target` of the text of a GPU; raises KernelError for others."""
-    backend, _, rest = text.partition(":")
+    backend, _, suffix = text.partition(":")
     if backend == "cpu" or backend not in BACKENDS:
         raise KernelError(f"'{text}' is not a target of a GPU: use one such as 'cuda:sm_90:tf32'")
-    return _gpu(backend, rest)
+    return _gpu(backend, suffix)
 
 
 @cache
 def parse_cpu(text: str) -> CpuTarget:
     """`parse_target` of the text of a CPU; raises KernelError for others."""
-    backend, _, rest = text.partition(":")
+    backend, _, suffix = text.partition(":")
     if backend != "cpu":
         raise KernelError(f"'{text}' is not a target of a CPU: use one such as 'cpu:x86-64-v3'")
-    return _cpu(rest)
+    return _cpu(suffix)
 
 
 def complete(
@@ -417,15 +418,15 @@ def complete(
     Where neither names an architecture, `present` gives the device's for a backend. Raises
     DeviceError for an unknown backend or precision, and KernelError for an architecture.
     """
-    backend, _, rest = text.partition(":")
+    backend, _, suffix = text.partition(":")
     if backend not in BACKENDS:
         raise DeviceError(f"unknown target {text!r}; the targets are {', '.join(BACKENDS)}")
     if backend == "cpu":
         _check_precision("cpu", "cpu", precision)
-        own = _cpu(rest)
-        own = replace(_cpu(architecture), precision=own.precision) if architecture else own
-        return replace(own, precision=precision) if precision else own
-    named, _, exact = rest.partition(":")
+        cpu = _cpu(suffix)
+        cpu = replace(_cpu(architecture), precision=cpu.precision) if architecture else cpu
+        return replace(cpu, precision=precision) if precision else cpu
+    named, _, exact = suffix.partition(":")
     named = architecture or named or present(backend)
     precision_name = precision or exact or None
     _check_precision(f"{backend}:{named}", _class_of(backend, named).kind, precision_name)
@@ -440,13 +441,13 @@ def _check_precision(target: str, kind: str, precision: str | None) -> None:
         )
 
 
-def _cpu(rest: str) -> CpuTarget:
-    before, _, last = rest.rpartition(":")
-    rest, precision = (before, last) if last in PRECISIONS else (rest, PRECISIONS_OF["cpu"][0])
-    mcpu, _, features = rest.partition(":")
+def _cpu(suffix: str) -> CpuTarget:
+    head, _, tail = suffix.rpartition(":")
+    cpu, precision = (head, tail) if tail in PRECISIONS else (suffix, PRECISIONS_OF["cpu"][0])
+    mcpu, _, features = cpu.partition(":")
     if features and not mcpu:
         raise KernelError(
-            f"the target 'cpu:{rest}' has features but no CPU: write"
+            f"the target 'cpu:{cpu}' has features but no CPU: write"
             " cpu:MCPU:FEATURES, such as 'cpu:x86-64-v3:+avx512f'"
         )
     return CpuTarget(mcpu=mcpu, features=features, precision=precision)
@@ -458,8 +459,8 @@ def _class_of(backend: str, architectures: str) -> type[CudaTarget] | type[HipTa
     return HipTarget if amd else CudaTarget
 
 
-def _gpu(backend: str, rest: str) -> GpuTarget:
-    named, _, precision = rest.partition(":")
+def _gpu(backend: str, suffix: str) -> GpuTarget:
+    named, _, precision = suffix.partition(":")
     target_class = _class_of(backend, named)
     return target_class(
         architectures=tuple((named or DEFAULT_ARCHITECTURES[target_class.kind]).split(",")),
