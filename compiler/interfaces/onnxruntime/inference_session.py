@@ -187,6 +187,7 @@ class InferenceSession:
         options = self._provider.compile_options
         if self._provider.target == "cpu":
             options["threads"] = self._threads
+        # onnxruntime falls back to its CPU provider; here such a node runs on the host
         strict = self._options.entries.get("session.disable_cpu_ep_fallback") == "1"
         module = compiler.compile(self._sized, **options, overridable=fed, dynamic=not strict)
         # A module that is loaded on the provider's device.

@@ -101,6 +101,7 @@ def providers_of(
     for index, (name, own_options) in enumerate(named):
         reason = absence(TARGETS[name]) if name in TARGETS else "there is no such provider"
         if reason is not None:
+            # the beginning is onnxruntime's own text, by which scripts filter the warning
             warn(
                 f"Specified provider {name!r} is not in available provider names: {reason}."
                 f" Available providers: {', '.join(_available())}",
@@ -113,14 +114,16 @@ def providers_of(
     return list(chosen.values()) if LAST in chosen else [*chosen.values(), Provider(LAST)]
 
 
-def _check_list(name: str, value: object, of: str) -> None:
+def _check_list(name: str, value: object, items: str) -> None:
     """Raise ProviderError unless an argument is a list, or None; a text is not a list of names."""
     if value is None:
         return
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise ProviderError(f"{name} is {value!r}: pass a list of {of}")
-    if of == "dicts" and not all(isinstance(one, Mapping) for one in cast(Sequence[object], value)):
-        raise ProviderError(f"{name} is {value!r}: pass a list of {of}, one for each provider")
+        raise ProviderError(f"{name} is {value!r}: pass a list of {items}")
+    if items == "dicts" and not all(
+        isinstance(item, Mapping) for item in cast(Sequence[object], value)
+    ):
+        raise ProviderError(f"{name} is {value!r}: pass a list of {items}, one for each provider")
 
 
 def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
@@ -135,7 +138,7 @@ def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Provider:
-    """A provider whose device is there, with its options as text."""
+    """A provider whose device is present, with its options as text."""
     texts = {str(key): str(value) for key, value in options.items()}
     accepted = {"device_id", "use_tf32", *PROVIDER_OPTIONS, *WITHOUT_EFFECT}
     if unknown := sorted(texts.keys() - accepted):

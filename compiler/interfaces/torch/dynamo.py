@@ -95,6 +95,7 @@ class CompiledGraph:
         value = _example(node) if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor):
             return value
+        # the identity of a storage, as examples are fake tensors, which have no addresses
         storage = value.untyped_storage()._cdata
         for index, example in enumerate(self._examples):
             if isinstance(example, torch.Tensor) and example.untyped_storage()._cdata == storage:
@@ -104,6 +105,7 @@ class CompiledGraph:
 
     def _compile(self, arguments: Sequence[Any]) -> None:
         sizes = self._sizes(dict(enumerate(arguments)))
+        # numbers that no tensor's size gives are constants: dynamo traces again for others
         self._baked = {
             i: _plain(arguments[i])
             for i in self._numbers
@@ -183,7 +185,7 @@ def _example(node: torch.fx.Node) -> Any:
 
 @dataclass(frozen=True)
 class WrappedFloat:
-    """A number that dynamo passes as a tensor, of which the graph asks the item."""
+    """A number that dynamo passes as a tensor, whose item the graph reads."""
 
     value: float
 

@@ -149,10 +149,10 @@ def _refuse_faults(node: torch.fx.Node) -> None:
     if not isinstance(node.target, torch._ops.OpOverload):
         return
     names = (argument.name for argument in node.target._schema.arguments)
-    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    arguments = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     first = next((x for x in node.args if isinstance(x, torch.fx.Node)), None)
     sizes = () if first is None else getattr(first.meta.get("val"), "shape", ())
-    if lost := fault_of(str(node.target), given, sizes):
+    if lost := fault_of(str(node.target), arguments, sizes):
         raise ModelError(f"PyTorch cannot export {node.target} to ONNX: {lost} would be lost")
 
 
@@ -188,10 +188,10 @@ def _without_mutations(
 ) -> torch.export.ExportedProgram:
     """The program with what it changes of its state as inputs, and all new values as results."""
 
-    def functional(values: Sequence[torch.Tensor], rest: Mapping[str, torch.Tensor]) -> Any:
+    def functional(values: Sequence[torch.Tensor], unchanged: Mapping[str, torch.Tensor]) -> Any:
         arguments = iter(values[: len(tensors)])
         moved = dict(zip(changes.state, values[len(tensors) :], strict=True))
-        named = {**program.constants, **rest, **moved}
+        named = {**program.constants, **unchanged, **moved}
         specs = program.graph_signature.input_specs
         lifted = (
             next(arguments) if spec.kind is InputKind.USER_INPUT else named[str(spec.target)]
@@ -199,6 +199,6 @@ def _without_mutations(
         )
         return program.graph_module(*lifted)
 
-    rest = {name: tensor for name, tensor in state.items() if name not in changes.state}
+    unchanged = {name: tensor for name, tensor in state.items() if name not in changes.state}
     values = [*tensors, *(state[name] for name in changes.state)]
-    return _program(functional, values, rest, [*dynamic, *(None for _ in changes.state)])
+    return _program(functional, values, unchanged, [*dynamic, *(None for _ in changes.state)])

@@ -11,22 +11,22 @@ Fault = Callable[[Mapping[str, Any], Sequence[Any]], str | None]
 """The part of a use that is lost, if any, by its arguments and the sizes of its first tensor."""
 
 
-def _scattered(given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
+def _scattered(arguments: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
     del sizes
-    return "its mean" if given["reduce"] == "mean" else None
+    return "its mean" if arguments["reduce"] == "mean" else None
 
 
-def _averaged(given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
+def _averaged(arguments: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
     del sizes
-    return "its divisor" if given.get("divisor_override") is not None else None
+    return "its divisor" if arguments.get("divisor_override") is not None else None
 
 
-def _resized(given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
-    """ONNX gets the result's sizes alone, of which other scales and corners follow."""
-    if given.get("align_corners"):
+def _resized(arguments: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
+    """ONNX gets the result's sizes alone, which imply other scales and corners."""
+    if arguments.get("align_corners"):
         return "what align_corners means with antialias"
-    scales = [given.get("scales_h"), given.get("scales_w")]
-    pairs = zip(scales, given["output_size"], sizes[-2:], strict=True)
+    scales = [arguments.get("scales_h"), arguments.get("scales_w")]
+    pairs = zip(scales, arguments["output_size"], sizes[-2:], strict=True)
     exact = all(scale is None or _is_scaled(size, scale, old) for scale, size, old in pairs)
     return None if exact else "its scales"
 
@@ -36,8 +36,8 @@ def _is_scaled(size: Any, scale: float, old: Any) -> bool:
     return type(size) is type(old) is int and size == old * scale
 
 
-def _computed_in_parts(given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
-    del given, sizes
+def _computed_in_parts(arguments: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
+    del arguments, sizes
     return "its results where exp overflows or erfc vanishes"
 
 
@@ -52,11 +52,11 @@ FAULTS: Mapping[str, Fault] = {
 """By the operator, without its overload."""
 
 
-def fault_of(operator: str, given: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
+def fault_of(operator: str, arguments: Mapping[str, Any], sizes: Sequence[Any]) -> str | None:
     """The part of a use of an operator such as `aten.scatter_reduce.two` that is lost, if any.
 
-    `given` has its arguments by name, `sizes` are those of its first tensor. An argument that is
+    `arguments` are by name, `sizes` are those of its first tensor. An argument that is
     left out has its default.
     """
     fault = FAULTS.get(operator.rpartition(".")[0])
-    return None if fault is None else fault(given, sizes)
+    return None if fault is None else fault(arguments, sizes)

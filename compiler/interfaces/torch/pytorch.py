@@ -22,19 +22,19 @@ class TorchModule:
     def __init__(
         self,
         exported: ExportedFunction,
-        given: "Arguments",
+        arguments: "Arguments",
         results: Any,
         state: Mapping[str, torch.Tensor],
     ) -> None:
         self._exported = exported
-        self._given = given
+        self._arguments = arguments
         self._results = results
         self._state = state
         self.module = exported.module
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The original's results; raises ShapeError for arguments of another structure."""
-        tensors = self._given.tensors_of(args, kwargs)
+        tensors = self._arguments.tensors_of(args, kwargs)
         refuse_gradients(tensors)
         computed = iter(self._exported.run(tensors, self._state))
         leaves, structure = self._results
@@ -120,6 +120,7 @@ def compile_module(
 
 def _flat(name: str) -> str:
     """The path of a parameter as the name of a buffer, which has no dots."""
+    # doubled underscores keep names apart: `a.b` is not `a_b`
     return "state_" + name.replace("_", "__").replace(".", "_")
 
 
@@ -134,7 +135,11 @@ def _dynamic_of(
         raise ShapeError(
             f"dynamic_shapes names {unknown[0]!r}; the arguments are {', '.join(bound)}"
         )
-    return [one for name, value in bound.items() for one in _leaves(value, shapes.get(name))]
+    return [
+        dimensions
+        for name, value in bound.items()
+        for dimensions in _leaves(value, shapes.get(name))
+    ]
 
 
 def _leaves(value: Any, shape: Any) -> list[Any]:
@@ -145,5 +150,9 @@ def _leaves(value: Any, shape: Any) -> list[Any]:
         return [x for key in value for x in _leaves(value[key], (shape or {}).get(key))]
     if isinstance(value, list | tuple):
         shapes = shape or [None] * len(value)
-        return [x for item, one in zip(value, shapes, strict=True) for x in _leaves(item, one)]
+        return [
+            x
+            for item, item_shape in zip(value, shapes, strict=True)
+            for x in _leaves(item, item_shape)
+        ]
     return []

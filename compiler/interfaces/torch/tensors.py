@@ -14,7 +14,7 @@ NARROW_DTYPES = {
     "float8_e4m3fn": torch.float8_e4m3fn,
     "float8_e5m2": torch.float8_e5m2,
 }
-"""PyTorch's dtypes of those that numpy has by ml_dtypes only."""
+"""PyTorch's dtypes for the ones that numpy has only through ml_dtypes."""
 
 
 def as_array(tensor: torch.Tensor) -> Any:
@@ -24,6 +24,7 @@ def as_array(tensor: torch.Tensor) -> Any:
     """
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise ShapeError(f"a tensor has the layout {tensor.layout}: pass a dense one")
+    # PyTorch conjugates and negates lazily: a flag says what the memory does not have yet
     plain = tensor.detach().resolve_conj().resolve_neg()
     if plain.device.type != "cpu":
         return plain.contiguous()
