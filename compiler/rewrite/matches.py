@@ -104,7 +104,7 @@ class Matches:
         self._halves: dict[tuple[Term, int], Sequence[Term]] = {}
 
     def at(self, pattern: Pattern, term: Term, match: Match) -> Iterable[Match]:
-        """A match with what a pattern stands for at a term, in every way."""
+        """Every extension of a match by which a pattern matches a term."""
         key = (pattern, term, match)
         if key not in self._matches:
             self._matches[key] = Replayed(self._match(pattern, term, match))
@@ -113,18 +113,18 @@ class Matches:
     def single(self, rule: Rule, term: Term) -> Iterable[Site]:
         """The sites of a rule of one source at a term."""
         key = (rule, term)
-        kept = self._single.get(key)
-        if kept is None:
-            kept = self._single[key] = self._first_sites(rule, term)
-        return kept
+        sites = self._single.get(key)
+        if sites is None:
+            sites = self._single[key] = self._first_sites(rule, term)
+        return sites
 
     def _first_sites(self, rule: Rule, term: Term) -> Iterable[Site]:
         pattern = rule.source[0]
         if isinstance(pattern, Apply) and not _has_inputs(pattern, term):
             return ()
         matches = self._match(pattern, term, NOTHING)
-        chosen = (one for match in matches for one in _chosen(rule, match))
-        return Replayed(Site(rule, (term,), one) for one in chosen)
+        chosen = (choice for match in matches for choice in _chosen(rule, match))
+        return Replayed(Site(rule, (term,), choice) for choice in chosen)
 
     def pairs(self, rule: Rule, concat: Term) -> Iterable[tuple[int, Match]]:
         """Where a rule for a Concat of two matches neighbours of a longer one: from which part."""
@@ -139,7 +139,7 @@ class Matches:
         """The sites of a rule for each choice of its parameters."""
         key = (rule, roots, match, first)
         if key not in self._sites:
-            choices = (Site(rule, roots, one, first) for one in _chosen(rule, match))
+            choices = (Site(rule, roots, choice, first) for choice in _chosen(rule, match))
             self._sites[key] = Replayed(choices)
         return self._sites[key]
 
@@ -156,12 +156,12 @@ class Matches:
         node = site.roots[0].node
         new = [build(self.terms, pattern, site.match, node) for pattern in site.rule.target]
         if site.first is not None:
-            parts = [
+            inputs = [
                 *site.roots[0].inputs[: site.first],
                 new[0],
                 *site.roots[0].inputs[site.first + 2 :],
             ]
-            new = [self.terms.apply("Concat", parts, site.roots[0].attributes, site.roots[0].node)]
+            new = [self.terms.apply("Concat", inputs, site.roots[0].attributes, site.roots[0].node)]
         changed = dict(zip(site.roots, new, strict=True))
         if any(old.types != term.types for old, term in changed.items()):
             raise Mismatch(f"the rule {site.rule.name} changes a type")
@@ -169,11 +169,11 @@ class Matches:
 
     def _neighbours(self, pattern: Pattern, concat: Term) -> Iterator[tuple[int, Match]]:
         assert isinstance(pattern, Apply)
-        parts = list(concat.operands)
-        for i in range(len(parts) - 1 if len(parts) > 2 else 0):
-            two = parts[i : i + 1], parts[i + 1 : i + 2]
-            if all(map(_may_be, pattern.inputs, two, (None, None))):
-                pair = self.terms.apply("Concat", parts[i : i + 2], concat.attributes)
+        operands = list(concat.operands)
+        for i in range(len(operands) - 1 if len(operands) > 2 else 0):
+            singles = operands[i : i + 1], operands[i + 1 : i + 2]
+            if all(map(_may_be, pattern.inputs, singles, (None, None))):
+                pair = self.terms.apply("Concat", operands[i : i + 2], concat.attributes)
                 for match in self._match(pattern, pair, NOTHING):
                     yield i, match
 
@@ -208,9 +208,9 @@ class Matches:
             inputs.append(self.terms.fill(0.0, term.dtype, (width,)))
         if term.kind == "Concat" and len(inputs) > len(pattern.inputs) == 2:
             for count in range(1, len(inputs)):
-                parts = inputs[:count], inputs[count:]
+                halves = inputs[:count], inputs[count:]
                 axis = pattern.attributes["axis"]
-                if all(map(_may_be, pattern.inputs, parts, (axis, axis))):
+                if all(map(_may_be, pattern.inputs, halves, (axis, axis))):
                     yield self._halves_of(term, count)
             return
         yield inputs
@@ -220,7 +220,7 @@ class Matches:
             yield inputs[::-1]
 
     def _halves_of(self, concat: Term, count: int) -> Sequence[Term]:
-        """Two terms whose Concat one is: of the first parts and of the others."""
+        """Two Concats whose Concat is a given one: of its first parts and of the others."""
         key = (concat, count)
         if key not in self._halves:
             halves = concat.operands[:count], concat.operands[count:]
@@ -248,13 +248,13 @@ def _kinds(pattern: Apply) -> frozenset[str]:
     return frozenset({pattern.kind}) if isinstance(pattern.kind, str) else pattern.kind.kinds
 
 
-def _may_be(pattern: Pattern, parts: Sequence[Term], axis: Any) -> bool:
-    """Whether a pattern may match one of a Concat's parts, or several along its axis."""
+def _may_be(pattern: Pattern, terms: Sequence[Term], axis: Any) -> bool:
+    """Whether a pattern may match one input of a Concat, or several along its axis."""
     if not isinstance(pattern, Apply):
         return True
-    if len(parts) > 1:
+    if len(terms) > 1:
         return pattern.kind == "Concat" and pattern.attributes["axis"] == axis
-    return parts[0].kind in _kinds(pattern)
+    return terms[0].kind in _kinds(pattern)
 
 
 def _chosen(rule: Rule, match: Match) -> Iterator[Match]:
@@ -281,12 +281,12 @@ def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
     return Match(match.tensors, unknowns)
 
 
-def _unknowns(pattern: Apply, term: Term, known: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _unknowns(pattern: Apply, term: Term, bound: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Known values and those of a term's attributes; None if an attribute differs."""
     fixed = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
     if not fixed.keys() <= term.attributes.keys():
         return None
-    values = dict(known)
+    values = dict(bound)
     for name, value in term.attributes.items():
         asked = pattern.attributes.get(name)
         named = isinstance(asked, Unknown)

@@ -71,6 +71,7 @@ class Identity:
     like: Tensor
 
 
+# by identity: patterns are keys of caches, and comparing them would walk them
 @dataclass(frozen=True, eq=False, slots=True)
 class Apply:
     """An operator on patterns; each attribute is a value, an Unknown or, in targets, Computed.
@@ -161,10 +162,10 @@ def extent(tensor: Tensor, axis: int) -> Computed:
 def halves(x: Pattern, axis: Value, first: Computed, second: Computed) -> tuple[Apply, Apply]:
     """The two parts of a tensor whose extents along an axis are `first` and `second`."""
 
-    def both(bindings: Bindings) -> Any:
+    def end(bindings: Bindings) -> Any:
         return first(bindings) + second(bindings)
 
-    return cut(x, axis, 0, first), cut(x, axis, first, both)
+    return cut(x, axis, 0, first), cut(x, axis, first, end)
 
 
 def conv(
@@ -190,4 +191,6 @@ class Window:
     @classmethod
     def named(cls, name: str) -> "Window":
         """Another window in the same rule."""
-        return cls(*(Unknown(f"{name} {part}") for part in ("strides", "pads", "dilations")))
+        return cls(
+            *(Unknown(f"{name} {attribute}") for attribute in ("strides", "pads", "dilations"))
+        )

@@ -57,7 +57,7 @@ TRANSPOSED = Rule(
         for n in (3, 4)
     ),
 )
-"""(x W)^T = W^T x^T: K^T without its transpose, if x^T is there."""
+"""(x W)^T = W^T x^T: K^T without its transpose, if x^T exists already."""
 
 
 def _swapped(rank: int) -> tuple[int, ...]:
@@ -80,9 +80,9 @@ def _with_bias(bindings: Bindings, order: tuple[int, ...]) -> list[Condition]:
 
 
 def _row_batches(bindings: Bindings) -> tuple[Any, ...]:
-    """The shape of a batch of sequences of which each head reads the same."""
-    images, *rest = bindings.shape(x)
-    return (images, 1, *rest)
+    """The shape of a batch of sequences that all heads read."""
+    images, *matrix = bindings.shape(x)
+    return (images, 1, *matrix)
 
 
 def _head_weights(bindings: Bindings) -> tuple[Any, ...]:

@@ -150,8 +150,8 @@ SLICE_EACH = Rule(
 
 
 def _differ_along_axis(bindings: Bindings) -> Sequence[Condition]:
-    both = bindings.shape(x), bindings.shape(y)
-    return [_differ(bindings), *same_but(*both, bindings.value(axis))]
+    shapes = bindings.shape(x), bindings.shape(y)
+    return [_differ(bindings), *same_but(*shapes, bindings.value(axis))]
 
 
 CONCAT_SLICES = SLICE_EACH.reversed("concat-of-equal-slices", guard=_differ_along_axis)

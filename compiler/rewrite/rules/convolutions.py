@@ -133,7 +133,7 @@ SPLIT_CHANNELS = Rule(
     ),
     cases=IMAGES,
 )
-"""A convolution of a Concat starts on the part that is there first."""
+"""A convolution of a Concat starts on the part that is ready first."""
 
 MERGE_BATCHES = Rule(
     name="merge-convolutions-over-batch",
@@ -210,9 +210,9 @@ def _part(start: Computed, stop: Computed, groups: Computed) -> Pattern:
     def outputs(number: Computed) -> Computed:
         return lambda m: number(m) * m.value(filters)
 
-    part = cut(x, 1, inputs(start), inputs(stop))
+    channels = cut(x, 1, inputs(start), inputs(stop))
     weight, bias = (cut(t, 0, outputs(start), outputs(stop)) for t in (w, b))
-    return conv(part, weight, bias, window, groups)
+    return conv(channels, weight, bias, window, groups)
 
 
 SPLIT_GROUPS = Rule(

@@ -78,7 +78,7 @@ COMMUTE_ADD, COMMUTE_MUL = _commute("Add"), _commute("Mul")
 """The operands of a sum or multiplication may change places; for derivations."""
 
 ASSOCIATE_ADD, ASSOCIATE_MUL = _associate("Add"), _associate("Mul")
-"""(x + y) + z = x + (y + z): what is there first, or constant, is added first."""
+"""(x + y) + z = x + (y + z): the operands that are ready first, or constant, are added first."""
 
 DISTRIBUTE = Rule(
     name="distribute-mul-over-add",

@@ -35,9 +35,9 @@ def per_channel(shape: Extents, channels: Any, rank: int) -> Sequence[Condition]
     return equal((*(1,) * missing, *shape), (1, channels, *(1,) * (rank - 2)))
 
 
-def broadcasts_to(shape: Extents, other: Extents) -> Sequence[Condition]:
+def broadcasts_to(shape: Extents, target: Extents) -> Sequence[Condition]:
     """The conditions that a tensor has one number, and no more axes than another."""
-    return all_are(1, shape) if len(shape) <= len(other) else (False,)
+    return all_are(1, shape) if len(shape) <= len(target) else (False,)
 
 
 def axis_of(tensor: Tensor, back: int) -> Computed:
@@ -51,7 +51,7 @@ def axis_of(tensor: Tensor, back: int) -> Computed:
 
 def pointwise(bindings: Bindings, weight: Tensor, window: str = "") -> Sequence[Condition]:
     """The conditions that a convolution, with a window of some name, maps each pixel by itself."""
-    strides, pads = (Unknown(f"{window} {part}".strip()) for part in ("strides", "pads"))
+    strides, pads = (Unknown(f"{window} {attribute}".strip()) for attribute in ("strides", "pads"))
     return [
         *all_are(1, bindings.shape(weight)[2:]),
         *all_are(1, bindings.value(strides)),
@@ -62,7 +62,7 @@ def pointwise(bindings: Bindings, weight: Tensor, window: str = "") -> Sequence[
 def windows(*names: str, spatial: int) -> dict[str, int]:
     """How many numbers each attribute of some windows over images has; the first has no name."""
     counts = {"strides": spatial, "pads": 2 * spatial, "dilations": spatial}
-    return {f"{name} {part}".strip(): n for name in names for part, n in counts.items()}
+    return {f"{name} {attribute}".strip(): n for name in names for attribute, n in counts.items()}
 
 
 IMAGES = tuple(Case(rank=2 + spatial, numbers=windows("", spatial=spatial)) for spatial in (1, 2))

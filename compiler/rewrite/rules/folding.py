@@ -134,6 +134,7 @@ def _shifts_inputs(bindings: Bindings) -> list[Condition]:
     return [
         *_scales_inputs(bindings),
         *all_are(1, bindings.shape(w)[2:]),
+        # the constant is added to pixels, and pads stay zeros
         *all_are(0, bindings.value(Unknown("pads"))),
     ]
 

@@ -86,7 +86,7 @@ SPLIT_ROWS = Rule(
     guard=lambda m: [len(m.shape(x)) >= 2, *_along_last(m)],
     cases=tuple(Case(ranks={"x": n, "y": n}, unknowns={"axis": n - 1}) for n in (2, 3, 4)),
 )
-"""A MatMul of a Concat starts on the part that is there first."""
+"""A MatMul of a Concat starts on the part that is ready first."""
 
 SUM_SIBLINGS = Rule(
     name="sum-sibling-matmuls",
@@ -175,7 +175,7 @@ CONCAT_ROWS = Rule(
 """The Concat of MatMuls with the same weights is one of more rows."""
 
 SPLIT_MATMUL_ROWS = CONCAT_ROWS.reversed("split-rows-of-matmul")
-"""A MatMul of a Concat of rows starts on the rows that are there first."""
+"""A MatMul of a Concat of rows starts on the rows that are ready first."""
 
 
 def _equal_pairs(bindings: Bindings) -> list[Condition]:

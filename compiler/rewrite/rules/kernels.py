@@ -53,8 +53,8 @@ def _enlarged(weight: Pattern) -> Apply:
     """A kernel with a margin of zeros."""
 
     def around(bindings: Bindings) -> tuple[Any, ...]:
-        before, after = _ends(bindings.value(margin))
-        return (0, 0, *before, 0, 0, *after)
+        begins, ends = _ends(bindings.value(margin))
+        return (0, 0, *begins, 0, 0, *ends)
 
     return apply("Pad", weight, pads=around)
 
@@ -101,8 +101,8 @@ def _fitting(bindings: Bindings) -> Iterable[Mapping[Unknown, Any]]:
 
 def _fits(bindings: Bindings) -> list[Condition]:
     """The conditions that a margin makes the kernel v as large as w, at the same place."""
-    before, after = _ends(bindings.value(margin))
-    sizes = zip(bindings.shape(v)[2:], before, after, strict=True)
+    begins, ends = _ends(bindings.value(margin))
+    sizes = zip(bindings.shape(v)[2:], begins, ends, strict=True)
     steps = (*bindings.value(dilations), *bindings.value(dilations))
     sides = zip(bindings.value(small_pads), steps, bindings.value(margin), strict=True)
     return [
@@ -153,10 +153,10 @@ def _centre(bindings: Bindings) -> Iterable[Mapping[Unknown, Any]]:
 
 def _keeps_place(bindings: Bindings) -> list[Condition]:
     """The conditions that a kernel of one element in a margin maps each pixel to itself."""
-    before, after = _ends(bindings.value(margin))
+    begins, ends = _ends(bindings.value(margin))
     steps = (*bindings.value(dilations), *bindings.value(dilations))
     sides = zip(steps, bindings.value(margin), strict=True)
-    sizes = [low + 1 + high for low, high in zip(before, after, strict=True)]
+    sizes = [low + 1 + high for low, high in zip(begins, ends, strict=True)]
     return [
         *(n >= 0 for n in bindings.value(margin)),
         *all_are(1, bindings.value(strides)),

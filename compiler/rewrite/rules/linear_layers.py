@@ -158,7 +158,7 @@ SPLIT_ROWS = Rule(
     ),
     cases=BOTH_ORDERS,
 )
-"""A GEMM of a Concat starts on the part that is there first."""
+"""A GEMM of a Concat starts on the part that is ready first."""
 
 SUM_SIBLINGS = Rule(
     name="sum-sibling-gemms",

@@ -80,8 +80,8 @@ POOL_OF_CONCAT = Rule(
 
 
 def _channels_or_images(bindings: Bindings) -> list[Condition]:
-    both = bindings.shape(x), bindings.shape(y)
-    return [bindings.value(axis) < 2, *same_but(*both, bindings.value(axis))]
+    shapes = bindings.shape(x), bindings.shape(y)
+    return [bindings.value(axis) < 2, *same_but(*shapes, bindings.value(axis))]
 
 
 CONCAT_OF_POOLS = POOL_OF_CONCAT.reversed("concat-of-pools", guard=_channels_or_images)

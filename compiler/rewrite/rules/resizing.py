@@ -36,8 +36,8 @@ def _resized(x: Pattern) -> Apply:
 def resize_example(mode: str, spatial: int) -> dict[str, Any]:
     """The unknowns of a Resize that doubles an image of some spatial axes."""
     scales = (1.0, 1.0, *[2.0] * spatial)
-    own = {"mode": mode, "scales": scales, "roi": (), "sizes": ()}
-    attributes = with_defaults("Resize", own, [(1,) * len(scales)])
+    explicit = {"mode": mode, "scales": scales, "roi": (), "sizes": ()}
+    attributes = with_defaults("Resize", explicit, [(1,) * len(scales)])
     return {"resize": ("Resize", tuple(sorted(attributes.items())))}
 
 
@@ -63,6 +63,7 @@ def _in_space(bindings: Bindings) -> list[Condition]:
     attributes = _attributes(bindings)
     return [
         attributes["scales"][:2] == (1, 1),
+        # it writes a constant outside of the image, not a mean of pixels
         attributes["coordinate_transformation_mode"] != "tf_crop_and_resize",
         attributes["axes"][:2] == (0, 1),
     ]

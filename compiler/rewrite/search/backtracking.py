@@ -15,11 +15,11 @@ Cost = Callable[[Graph], float]
 
 
 SAME_COST = 1e-4
-"""Costs that differ by a smaller part are taken for the same."""
+"""Costs that differ by less count as equal."""
 
 
 MOST_TIMES = 60
-"""Applications of one rule in a sweep: more than a part has places for, but for those that loop."""
+"""Applications of one rule in a sweep: more than a part has sites, unless the rule loops."""
 
 
 RECENT = 4
@@ -70,7 +70,7 @@ class Backtracking:
         """The cheapest graphs equal to one, the best first; of equal costs, the first found."""
         start = Found(self.cost(graph), graph)
         self.found[graph] = start
-        swept = min(self._sweep(start), default=start, key=lambda one: one.cost)
+        swept = min(self._sweep(start), default=start, key=lambda candidate: candidate.cost)
         self._descend_from(start)
         if swept.cost < self.limits.beta * self._best:
             self._descend_from(swept)
@@ -80,14 +80,14 @@ class Backtracking:
     def _distinct(self) -> list[Found]:
         """The graphs found, one for each cost: others differ in the order of operands only."""
         ranked: list[Found] = []
-        for one in sorted(self.found.values(), key=lambda one: one.cost):
-            if not ranked or one.cost > ranked[-1].cost * (1 + SAME_COST):
-                ranked.append(one)
+        for candidate in sorted(self.found.values(), key=lambda candidate: candidate.cost):
+            if not ranked or candidate.cost > ranked[-1].cost * (1 + SAME_COST):
+                ranked.append(candidate)
         return ranked
 
     @property
     def _best(self) -> float:
-        return min(one.cost for one in self.found.values())
+        return min(candidate.cost for candidate in self.found.values())
 
     @property
     def _spent(self) -> bool:
@@ -124,24 +124,27 @@ class Backtracking:
                 unchanged = 0
 
     def _improved(self, current: Found, rule: Rule) -> Found | None:
-        for one in self._neighbours(current, [rule]):
-            if one.cost < current.cost:
-                return one
+        for candidate in self._neighbours(current, [rule]):
+            if candidate.cost < current.cost:
+                return candidate
         return None
 
     def _expand(self) -> None:
         """Judge the neighbours of the cheapest graph that has not been expanded (TASO, 2019)."""
         best = self._best
-        queue = [(one.cost, number, one) for number, one in enumerate(self.found.values())]
+        queue = [
+            (candidate.cost, number, candidate)
+            for number, candidate in enumerate(self.found.values())
+        ]
         heapify(queue)
         while queue and not self._spent:
             _, _, current = heappop(queue)
             if current.cost > self.limits.beta * best:
                 return
-            for one in self._neighbours(current, self.rules):
-                best = min(best, one.cost)
-                if one.cost < self.limits.beta * best:
-                    heappush(queue, (one.cost, len(self.found), one))
+            for candidate in self._neighbours(current, self.rules):
+                best = min(best, candidate.cost)
+                if candidate.cost < self.limits.beta * best:
+                    heappush(queue, (candidate.cost, len(self.found), candidate))
 
     def _neighbours(self, current: Found, rules: Sequence[Rule]) -> Iterator[Found]:
         """The new graphs that one substitution makes of a graph."""
@@ -149,9 +152,9 @@ class Backtracking:
             if self._spent:
                 return
             if graph not in self.found:
-                one = Found(self.cost(graph), graph, (*current.rules, rule.name))
-                self.found[graph] = one
-                yield one
+                candidate = Found(self.cost(graph), graph, (*current.rules, rule.name))
+                self.found[graph] = candidate
+                yield candidate
 
 
 def growth(rule: Rule) -> int:
@@ -181,17 +184,19 @@ def neighbours(matcher: Matcher, rules: Sequence[Rule]) -> Iterator[tuple[Rule, 
     """The graphs that one substitution makes of a graph."""
     for rule in rules:
         for site in matcher.sites(rule):
-            other = matcher.apply(site)
-            if other is not None:
-                yield rule, other
+            successor = matcher.apply(site)
+            if successor is not None:
+                yield rule, successor
 
 
 def everywhere(matcher: Callable[[Graph], Matcher], graph: Graph, rule: Rule) -> tuple[Graph, int]:
     """A graph after one rule was applied until it can't be, or is undone; and how many times."""
     seen = [graph]
     while len(seen) <= MOST_TIMES:
-        other = next((neighbour for _, neighbour in neighbours(matcher(seen[-1]), [rule])), None)
-        if other is None or other in seen:
+        successor = next(
+            (neighbour for _, neighbour in neighbours(matcher(seen[-1]), [rule])), None
+        )
+        if successor is None or successor in seen:
             break
-        seen.append(other)
+        seen.append(successor)
     return seen[-1], len(seen) - 1

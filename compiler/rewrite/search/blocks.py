@@ -27,10 +27,11 @@ class FlowNetwork:
 
     def add_edge(self, start: int, end: int, capacity: int) -> None:
         """An edge of a capacity; several between two nodes add up."""
-        for node, target, left in ((start, end, capacity), (end, start, 0)):
+        # an edge and its reverse differ in the last bit of their numbers: `edge ^ 1`
+        for node, target, room in ((start, end, capacity), (end, start, 0)):
             self._edges[node].append(len(self._target))
             self._target.append(target)
-            self._left.append(left)
+            self._left.append(room)
 
     def cut(self, source: int, sink: int) -> set[int]:
         """The source's side of a minimum cut: the smallest such side."""
@@ -112,7 +113,7 @@ def operators_of(graph: Graph) -> list[Term]:
 
 
 def maker_of(term: Term) -> Term:
-    """The operator that a term is, or of which it is one of several results."""
+    """The operator that a term is, or is one of several results of."""
     if term.kind != RESULT:
         return term
     (operator,) = term.operands
@@ -174,6 +175,7 @@ def _divided(operators: Sequence[Term], spans: Spans, size: int) -> list[list[Te
             network.add_edge(tensor, reader, INFINITE)
             network.add_edge(reader, u, INFINITE)
     for members, weight in spans:
+        # a substitution costs once, however many of its operators are on either side
         start, end = network.add_node(), network.add_node()
         network.add_edge(start, end, weight * SUBSTITUTION)
         for member in [number[t] for t in members]:

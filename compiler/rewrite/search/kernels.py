@@ -76,7 +76,7 @@ class _Finder:
         if term.kind == "MatMul":
             return [term]
         chains = (self.scores(operand) for operand in _of_scores(term))
-        return next(([*before, term] for before in chains if before is not None), None)
+        return next(([*chain, term] for chain in chains if chain is not None), None)
 
     def results(self, second: Term) -> Iterator[Term]:
         """The layout changes of the result and what is computed of each element of it alone,
@@ -107,11 +107,14 @@ class _Finder:
 
     def absorb_norms(self, operand: Term, members: set[Term]) -> None:
         """Add a division by norms that only members read, and the layout changes before it."""
-        parts = _division_by_norms(_source_of(operand, members))
-        users = [user for term in parts for user in self.users[term]]
-        if self.outputs.isdisjoint(parts) and members.union(parts).issuperset(users):
-            members.update(parts)
-            self.absorb([term for part in parts[:1] for term in part.inputs[:1] if term], members)
+        operators = _division_by_norms(_source_of(operand, members))
+        users = [user for term in operators for user in self.users[term]]
+        if self.outputs.isdisjoint(operators) and members.union(operators).issuperset(users):
+            members.update(operators)
+            self.absorb(
+                [term for quotient in operators[:1] for term in quotient.inputs[:1] if term],
+                members,
+            )
 
     def only_user(self, term: Term) -> Term | None:
         """The operator that alone reads a term."""
@@ -120,7 +123,7 @@ class _Finder:
 
 
 def _source_of(term: Term, members: Set[Term]) -> Term:
-    """The term of which members change the layout."""
+    """The term whose layout members change."""
     while term in members and term.inputs[0] is not None:
         term = term.inputs[0]
     return term
@@ -130,14 +133,14 @@ def _division_by_norms(term: Term) -> list[Term]:
     """A division by Euclidean norms and the operators that compute these; empty if it is none."""
     if term.kind != "Div":
         return []
-    parts = [term]
+    operators = [term]
     divisor = term.inputs[1]
     while divisor is not None and divisor.kind in ("Clip", "Expand", "Max"):
-        parts.append(divisor)
+        operators.append(divisor)
         divisor = divisor.inputs[0]
     if divisor is None or divisor.kind != "ReduceL2" or divisor.inputs[0] is not term.inputs[0]:
         return []
-    return [*parts, divisor]
+    return [*operators, divisor]
 
 
 def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:
@@ -212,18 +215,18 @@ def kernels_of(graph: Graph) -> list[TermKernel]:
         if term.constant or not term.inputs:
             made_by[term] = _NONE
             continue
-        before = _all_of([made_by[operand] for operand in term.operands])
+        awaited = _all_of([made_by[operand] for operand in term.operands])
         if inside and term in attentions:
             made_by[term] = frozenset({len(kernels)})
-            kernels.append(_Growing(term, before, members=attentions[term]))
+            kernels.append(_Growing(term, awaited, members=attentions[term]))
         elif (inside and term in inside) or is_view(term):
-            made_by[term] = before
-        elif (fused := _fused_with(term, made_by, before)) is not None:
+            made_by[term] = awaited
+        elif (fused := _fused_with(term, made_by, awaited)) is not None:
             made_by[term] = fused
             kernels[max(fused)].fuse(term, made_by)
         else:
             made_by[term] = frozenset({len(kernels)})
-            kernels.append(_Growing(term, before))
+            kernels.append(_Growing(term, awaited))
     return [kernel.finished for kernel in kernels]
 
 
@@ -244,18 +247,18 @@ class _Growing:
 
     def fuse(self, term: Term, made_by: Mapping[Term, frozenset[int]]) -> None:
         """Add an operator to the epilogue."""
-        own = made_by[term]
+        kernels = made_by[term]
         self.fused += 1
         for operand in term.operands:
-            if not operand.constant and made_by[operand].isdisjoint(own):
+            if not operand.constant and made_by[operand].isdisjoint(kernels):
                 self.nbytes += prod(operand.shape) * ELEMENT_BYTES[operand.dtype]
                 self.after |= made_by[operand]
 
     @property
     def finished(self) -> TermKernel:
         """The kernel with all its operators."""
-        after = tuple(sorted(self.after))
-        return TermKernel(self.term, after, self.fused, self.nbytes, self.members)
+        awaited = tuple(sorted(self.after))
+        return TermKernel(self.term, awaited, self.fused, self.nbytes, self.members)
 
 
 def is_view(term: Term) -> bool:
@@ -269,15 +272,15 @@ def is_view(term: Term) -> bool:
 
 
 def _fused_with(
-    term: Term, made_by: Mapping[Term, frozenset[int]], before: frozenset[int]
+    term: Term, made_by: Mapping[Term, frozenset[int]], awaited: frozenset[int]
 ) -> frozenset[int] | None:
     """The kernel that an elementwise operator is fused with: the last one that it waits for.
 
     None where that made no operand of the result's shape: the operator has a separate kernel.
     """
-    if KINDS.get(term.kind) is not Kind.ELEMENTWISE or not before:
+    if KINDS.get(term.kind) is not Kind.ELEMENTWISE or not awaited:
         return None
-    last = before if len(before) == 1 else frozenset({max(before)})
+    last = awaited if len(awaited) == 1 else frozenset({max(awaited)})
     for operand in term.operands:
         if operand.shape == term.shape and made_by[operand] == last:
             return last

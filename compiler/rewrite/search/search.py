@@ -55,22 +55,23 @@ class Divider:
         read = (t for t in inside if t in self._outputs or not inside.issuperset(self._users[t]))
         outputs = tuple(sorted(read, key=lambda term: term.number))
         leaf_of: dict[Term, Term] = {}
-        now: dict[Term, Term] = {}
+        copies: dict[Term, Term] = {}
         for term in _visited(outputs, inside):
             if term in inside or (term.constant and term.inputs):
-                inputs = [t and now[t] for t in term.inputs]
-                now[term] = self.terms.opaque_copy(term, inputs)
+                inputs = [t and copies[t] for t in term.inputs]
+                copies[term] = self.terms.opaque_copy(term, inputs)
             elif term.kind in ("constant", "fill", "identity"):
-                now[term] = term
+                copies[term] = term
             else:
-                now[term] = _leaf(self.terms, term, leaf_of)
+                copies[term] = _leaf(self.terms, term, leaf_of)
         leaves = {leaf: term for term, leaf in leaf_of.items()}
-        return GraphPart(tuple(now[term] for term in outputs), outputs, leaves)
+        return GraphPart(tuple(copies[term] for term in outputs), outputs, leaves)
 
 
 def _visited(outputs: Graph, inside: set[Term]) -> list[Term]:
     """The terms that a part needs, inputs first, in an order that only its structure decides."""
     visited: dict[Term, None] = {}
+    # a stack, as recursion would go as deep as the graph is long
     stack = [(term, False) for term in reversed(outputs)]
     while stack:
         term, ready = stack.pop()
@@ -94,13 +95,13 @@ def _leaf(terms: Terms, term: Term, leaf_of: dict[Term, Term]) -> Term:
 
 def composed(terms: Terms, graph: Graph, chosen: Iterable[tuple[GraphPart, Graph]]) -> Graph:
     """A graph in which parts, in order, compute their outputs by other graphs."""
-    now: dict[Term, Term] = {}
-    for part, replacement in chosen:
-        leaves = {leaf: now.get(term, term) for leaf, term in part.leaves.items()}
-        whole = replaced(terms, replacement, leaves) if leaves else replacement
-        assert whole is not None
-        now |= zip(part.outputs, whole, strict=True)
-    return tuple(now.get(term, term) for term in graph)
+    replacements: dict[Term, Term] = {}
+    for subgraph, replacement in chosen:
+        leaves = {leaf: replacements.get(term, term) for leaf, term in subgraph.leaves.items()}
+        rewritten = replaced(terms, replacement, leaves) if leaves else replacement
+        assert rewritten is not None
+        replacements |= zip(subgraph.outputs, rewritten, strict=True)
+    return tuple(replacements.get(term, term) for term in graph)
 
 
 LEAST_STEPS = 20
@@ -155,12 +156,14 @@ class Search:
 
     def candidates(self, graph: Graph) -> list[GraphCandidate]:
         """Whole graphs by the sum of their parts' costs, the best first; the last is the graph."""
-        parts = self.parts(graph)
-        options = [self.search(part) for part in in_parts(SEARCH_STEP, parts, _described)]
+        subgraphs = self.parts(graph)
+        options = [
+            self.search(subgraph) for subgraph in in_parts(SEARCH_STEP, subgraphs, _described)
+        ]
         by_graph = {graph: GraphCandidate(graph, ())}
-        for chosen in _cheapest([[one.cost for one in option] for option in options]):
+        for chosen in _cheapest([[choice.cost for choice in option] for option in options]):
             picked = [option[i] for option, i in zip(options, chosen, strict=True)]
-            candidate = self._composed(graph, zip(parts, picked, strict=True))
+            candidate = self._composed(graph, zip(subgraphs, picked, strict=True))
             by_graph.setdefault(candidate.graph, candidate)
             if len(by_graph) > self.limits.kept:
                 break
@@ -171,13 +174,13 @@ class Search:
 
         For costs other than sums over parts: what shortens a part may delay the whole.
         """
-        parts = self.parts(graph)
-        chosen = [(part, Found(0.0, part.graph)) for part in parts]
+        subgraphs = self.parts(graph)
+        chosen = [(subgraph, Found(0.0, subgraph.graph)) for subgraph in subgraphs]
         best = GraphCandidate(graph, ())
         cost = self.cost(graph)
-        for number, part in enumerate(parts):
-            for option in self.search(part)[: self.limits.tried]:
-                trial = [*chosen[:number], (part, option), *chosen[number + 1 :]]
+        for number, subgraph in enumerate(subgraphs):
+            for option in self.search(subgraph)[: self.limits.tried]:
+                trial = [*chosen[:number], (subgraph, option), *chosen[number + 1 :]]
                 candidate = self._composed(graph, trial)
                 if (changed := self.cost(candidate.graph)) < cost:
                     best, cost, chosen = candidate, changed, trial
@@ -185,18 +188,22 @@ class Search:
 
     def _composed(self, graph: Graph, chosen: Iterable[tuple[GraphPart, Found]]) -> GraphCandidate:
         picked = list(chosen)
-        whole = composed(self.terms, graph, [(part, one.graph) for part, one in picked])
-        return GraphCandidate(whole, tuple(name for _, one in picked for name in one.rules))
+        rewritten = composed(
+            self.terms, graph, [(subgraph, choice.graph) for subgraph, choice in picked]
+        )
+        return GraphCandidate(
+            rewritten, tuple(name for _, choice in picked for name in choice.rules)
+        )
 
-    def search(self, part: GraphPart) -> list[Found]:
+    def search(self, subgraph: GraphPart) -> list[Found]:
         """The cheapest graphs of a part."""
-        if part.graph not in self.searched:
-            alone = self.division == "one"
-            steps = self.limits.total if alone else min(self.limits.steps, self._share)
+        if subgraph.graph not in self.searched:
+            undivided = self.division == "one"
+            steps = self.limits.total if undivided else min(self.limits.steps, self._share)
             limits = replace(self.limits, steps=steps)
             search = Backtracking(self.matches, self.rules, self.cost, limits)
-            self.searched[part.graph] = search.run(part.graph)
-        return self.searched[part.graph]
+            self.searched[subgraph.graph] = search.run(subgraph.graph)
+        return self.searched[subgraph.graph]
 
     def parts(self, graph: Graph) -> list[GraphPart]:
         """The sequence of parts of the least total cost."""
@@ -214,37 +221,38 @@ class Search:
     def _sequence(self, graph: Graph, blocks: Sequence[Sequence[Term]]) -> list[GraphPart]:
         """Consecutive blocks as parts of the least total cost, by dynamic programming."""
         ends = range(1, len(blocks) + 1)
-        places = [(s, end) for end in ends for s in _starts(blocks, end, self.sizes)]
+        ranges = [(s, end) for end in ends for s in _starts(blocks, end, self.sizes)]
         divider = Divider(self.terms, graph)
-        parts = {
+        subgraphs = {
             (start, end): divider.part(chain.from_iterable(blocks[start:end]))
-            for start, end in in_parts("parts for substitutions", places)
+            for start, end in in_parts("parts for substitutions", ranges)
         }
-        structures = {part.graph: part for part in parts.values()}
+        # blocks that repeat, such as the layers of a transformer, are searched once
+        structures = {subgraph.graph: subgraph for subgraph in subgraphs.values()}
         self._share = max(LEAST_STEPS, self.limits.total // len(structures))
-        for part in in_parts(SEARCH_STEP, structures.values(), _described):
-            self.search(part)
+        for subgraph in in_parts(SEARCH_STEP, structures.values(), _described):
+            self.search(subgraph)
         best: dict[int, tuple[float, list[GraphPart]]] = {0: (0.0, [])}
-        for (start, end), part in parts.items():
-            cost = best[start][0] + self.search(part)[0].cost
+        for (start, end), subgraph in subgraphs.items():
+            cost = best[start][0] + self.search(subgraph)[0].cost
             if end not in best or cost < best[end][0]:
-                best[end] = cost, [*best[start][1], part]
+                best[end] = cost, [*best[start][1], subgraph]
         return best[len(blocks)][1]
 
 
-def _described(part: GraphPart) -> str:
-    return f"{len(operators_of(part.graph))} operators"
+def _described(subgraph: GraphPart) -> str:
+    return f"{len(operators_of(subgraph.graph))} operators"
 
 
-def _filled(blocks: Iterable[Sequence[Term]], most: int) -> list[list[Term]]:
-    """Consecutive blocks together, as many as a part may have operators."""
-    parts: list[list[Term]] = []
+def _filled(blocks: Iterable[Sequence[Term]], limit: int) -> list[list[Term]]:
+    """Consecutive blocks together, up to the operators that a part may have."""
+    groups: list[list[Term]] = []
     for block in blocks:
-        if parts and len(parts[-1]) + len(block) <= most:
-            parts[-1].extend(block)
+        if groups and len(groups[-1]) + len(block) <= limit:
+            groups[-1].extend(block)
         else:
-            parts.append([*block])
-    return parts
+            groups.append([*block])
+    return groups
 
 
 def _starts(blocks: Sequence[Sequence[Term]], end: int, sizes: PartSizes) -> Iterator[int]:
@@ -278,10 +286,10 @@ def _cheapest(costs: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
         if cost > last * (1 + SAME_COST):
             last = cost
             yield chosen
-        for other in _successors(chosen, costs):
-            if other not in seen:
-                seen.add(other)
-                heappush(queue, (total(other), next(number), other))
+        for successor in _successors(chosen, costs):
+            if successor not in seen:
+                seen.add(successor)
+                heappush(queue, (total(successor), next(number), successor))
 
 
 def _total(costs: Sequence[Sequence[float]], chosen: Iterable[int]) -> float:
@@ -292,6 +300,6 @@ def _successors(
     chosen: tuple[int, ...], costs: Sequence[Sequence[float]]
 ) -> Iterator[tuple[int, ...]]:
     """The choices that take the next option at one place."""
-    for place, index in enumerate(chosen):
-        if index + 1 < len(costs[place]):
-            yield (*chosen[:place], index + 1, *chosen[place + 1 :])
+    for position, index in enumerate(chosen):
+        if index + 1 < len(costs[position]):
+            yield (*chosen[:position], index + 1, *chosen[position + 1 :])
