@@ -71,7 +71,7 @@ def measure_kernels(
 
 
 def costly_first(names: Iterable[str], kernels: Mapping[str, KernelSpec]) -> list[str]:
-    """The names of kernels, those that compute most first."""
+    """The names of kernels, the most FLOPs first."""
     return sorted(names, key=lambda name: -kernels[name].flops)
 
 

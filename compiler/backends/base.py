@@ -82,10 +82,10 @@ class Executable(Executor, Protocol):
 
 
 class SizedExecutables(Protocol):
-    """A symbolic schedule on a device, of which executables are made for sizes."""
+    """A symbolic schedule on a device, from which executables for sizes are made."""
 
     def at(self, numbers: Sequence[int]) -> Executable:
-        """The executable for sizes, of which these are the schedule's numbers."""
+        """The executable for the sizes that give the schedule these numbers."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How a model uses GPU graphs: PyGraph's (2025) three parts, of which each can be left out."""
+"""How a model uses GPU graphs: PyGraph's (2025) three parts, each of which is optional."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

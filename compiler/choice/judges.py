@@ -25,7 +25,7 @@ Sampler = Callable[[], float]
 
 
 def estimated_timing(time: float, uncertainty: float = 0.0) -> Timing:
-    """An estimate in ns, as an interval of which the truth may leave this part of the time.
+    """An estimate in ns, with an interval for a truth that may be off by this part of the time.
 
     It has no samples.
     """

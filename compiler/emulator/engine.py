@@ -50,7 +50,7 @@ class Engine:
         self._library.emulator_error.restype = ctypes.c_char_p
 
     def __call__(self, name: str, *arguments: Any) -> None:
-        """Call `emulator_NAME`; integers are taken for addresses and sizes of 64 bits."""
+        """Call `emulator_NAME`; integers are passed as 64-bit addresses and sizes."""
         # ctypes would pass a bare integer as a C int of 32 bits
         converted = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in arguments]
         if getattr(self._library, f"emulator_{name}")(*converted):

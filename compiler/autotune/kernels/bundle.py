@@ -109,7 +109,7 @@ def shares(bundle: Bundle, limit: int) -> Iterator[Bundle]:
 
 
 def merge_bundles(bundles: Sequence[Bundle]) -> Bundle:
-    """One bundle of several, the same kernel once; ArtifactError for those that do not fit."""
+    """One bundle of several, each kernel once; ArtifactError if they do not match."""
     first = bundles[0]
     kernels = dict[str, TunableKernel]()
     for bundle in bundles:

@@ -50,7 +50,7 @@ CPU_GIVEN_UP = 1.5
 
 CPU_COMPARED_SECONDS = 0.2
 CPU_COMPARED_SAMPLES = 40
-"""How long, and how often at most, candidates that are compared run in turns."""
+"""How long, and how often at most, candidates are run in alternation to compare them."""
 
 ROUNDING = 1e-4
 """How far from the first candidate's results those of others may be, against the largest."""
@@ -242,7 +242,7 @@ class CandidateRunner:
         return time
 
     def compare(self, group: Group, specs: Sequence[KernelSpec]) -> list[Timing]:
-        """The times of kernels of a group that run in turns."""
+        """The times of a group's kernels, run in alternation."""
         bound = [self._bound(group, spec)[0] for spec in specs]
         runs = {str(number): self._timed(kernel) for number, kernel in enumerate(bound)}
         names = tuple(runs)

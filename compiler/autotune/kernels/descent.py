@@ -16,7 +16,7 @@ Configs = Mapping[str, Config]
 """The values of each kernel, by key."""
 
 Compare = Callable[[Sequence[Configs]], list[Timing]]
-"""Times some choices in turns, so that drift hits all alike."""
+"""Times some choices in alternation, so that drift affects all alike."""
 
 
 @dataclass(frozen=True)

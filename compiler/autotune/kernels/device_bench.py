@@ -34,7 +34,7 @@ PER_THREAD = 1.5
 
 @dataclass
 class _Results:
-    """The results in memory, and those that nobody has asked for yet."""
+    """The results in memory, and the ones not yet collected."""
 
     all: list[Result] = field(default_factory=list[Result])
     new: deque[Result] = field(default_factory=deque[Result])
@@ -174,7 +174,7 @@ class DeviceBench:
 def time_of(result: Result) -> float:
     """Nanoseconds of a candidate in a run: infinity for a failed one.
 
-    Those that were not timed with cold caches were far from the best, so they count as cold.
+    Candidates without a cold time were far from the best: they count as half as fast when cold.
     """
     if result.problem or not result.warm:
         return inf

@@ -55,7 +55,7 @@ COMPARE_SAMPLES = 100
 
 
 class CompiledModel(Protocol):
-    """A compiled model, as far as it takes to load it with other kernels."""
+    """The parts of a compiled model that loading it with other kernels takes."""
 
     schedule: Schedule
     kernels: dict[str, KernelSpec]
@@ -110,7 +110,7 @@ def descend_in_context(
 
 
 def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
-    """Wall times of modules in turns."""
+    """Wall times of modules that run in alternation."""
     executors = [executable.executor() for executable in loaded]
     try:
         runs = {str(i): timed_run(executor) for i, executor in enumerate(executors)}
@@ -126,7 +126,7 @@ def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
 def alternatives(
     built: CompiledModel, groups: Mapping[str, Group], target: GpuTarget, device: str
 ) -> list[KernelAlternatives]:
-    """The heaviest kernels of a module of which several options were measured on a device."""
+    """The heaviest kernels of a module that have several options measured on a device."""
     uses = Counter(task.kernel for task in built.schedule.tasks)
     users = dict[str, list[_User]]()
     for name, group in groups.items():
@@ -150,7 +150,7 @@ def alternatives(
 def ending(
     options: KernelAlternatives, tasks: Mapping[str, Task], driver: Driver
 ) -> KernelAlternatives:
-    """The options all kernels of which end in a trial."""
+    """The options whose kernels all end in a trial."""
     ended = dict[Config, Mapping[str, KernelSpec]]()
     for config, specs in options.kernels.items():
         try:

@@ -31,7 +31,7 @@ class KernelTuner:
     ) -> TuningRecord:
         """Measure the kernels of groups that no database has, heavy ones first.
 
-        With a cache, groups of which none is worth measuring are not looked at again.
+        With a cache, a set of groups none of which is worth measuring is not examined again.
         """
         start = perf_counter()
         counted = list(groups)

@@ -65,7 +65,7 @@ BOUND = 0.02
 
 COMPARED_SECONDS = 0.25
 COMPARED_SAMPLES = 25
-"""How long, and how often at most, candidates that are compared run in turns."""
+"""How long, and how often at most, candidates are run in alternation to compare them."""
 
 CompiledTexts = Iterator[tuple[int, bytes | str]]
 TextCompiler = Callable[[Sequence[str]], CompiledTexts]
@@ -125,7 +125,7 @@ def measure(
 
 
 def unmeasured(bundle: Bundle, results: Iterable[Result]) -> Bundle:
-    """The kernels of which a candidate has no result."""
+    """The kernels that have a candidate without a result."""
     measured = {result.identity for result in results}
     kernels = (
         kernel
@@ -268,7 +268,7 @@ class CandidateBench:
         candidates: Sequence[tuple[KernelCandidate, bytes]],
         clock: Callable[[], float] = perf_counter,
     ) -> list[Timing]:
-        """The times of right candidates with warm caches, taken in turns so that drift hits all.
+        """The times of right candidates with warm caches, in alternation so that drift affects all.
 
         Raises DeviceError where one cannot run.
         """

@@ -88,7 +88,7 @@ def run_part(payload: Any) -> tuple[Any, float]:
 
 
 def nothing_left(payload: Any, value: Any) -> Any:
-    """The rest of a part that always does all: none."""
+    """The remainder of a part that is always done whole: none."""
     return None
 
 
@@ -103,7 +103,7 @@ class RayCluster:
     def nodes(self, gpus: bool = False) -> list[RayNode]:
         """The nodes that are alive, or those with GPUs, always in the same order.
 
-        Raises ClusterError where none has a GPU that shall.
+        Raises ClusterError if `gpus` is asked for and there are none.
         """
         nodes = [n for n in self._ray.nodes() if n["Alive"] and _count(n, "GPU") >= int(gpus)]
         if gpus and not nodes:

@@ -34,7 +34,7 @@ KERNELS_PART = 0.5
 
 CandidateTimes = Mapping[Config, float | None]
 """Nanoseconds of a kernel's candidates in the order of their start: None while they are under way,
-infinity for those that failed."""
+infinity if they failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from compiler.progress import in_parts, step_progress
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
-"""The folder next to the databases for bundles and results that an interrupted run goes on with."""
+"""The folder next to the databases for the bundles and results that an interrupted run resumes."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ModelCompiler(Protocol):
 
 
 class Machines(Protocol):
-    """Those that prepare candidates and measure them: this machine, or a Ray cluster."""
+    """The machines that prepare and measure candidates: this one, or a Ray cluster."""
 
     @property
     def header(self) -> Header:
@@ -129,7 +129,7 @@ class ThisMachine:
 def tune(machines: Machines, options: TuneOptions, report: Callable[[str], None]) -> None:
     """Tune models for a device into the user's database.
 
-    Measurements are kept when a run is killed: the next one goes on after them.
+    Measurements survive a killed run: the next one resumes after them.
     """
     folder = user_file(machines.header.arch).parent / LEFT_OVER
     busy = f"another `flowloom tune` is at work in {folder}, wait for it: "

@@ -52,7 +52,7 @@ class TuningBench(Protocol):
         """
 
     def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
-        """The times of measured candidates, taken in turns; none where one does not run."""
+        """The times of measured candidates, run in alternation; none if one does not run."""
         ...
 
 
@@ -74,7 +74,7 @@ class TuningFound:
 
     @property
     def tried(self) -> int:
-        """How many candidates were measured, those that failed included."""
+        """The number of candidates measured, including failed ones."""
         return sum(time is not None for times in self.times.values() for time in times.values())
 
 
@@ -325,7 +325,7 @@ def _searched(
 def keep_results(
     header: Header, results: Sequence[Result], chosen: Mapping[str, Config], patience: float
 ) -> None:
-    """Put kernels of which several candidates ran into the user's database, the chosen first.
+    """Put kernels with several candidates that ran into the user's database, the chosen first.
 
     Warns if that cannot be, or if another process holds it for longer than `patience` seconds.
     """

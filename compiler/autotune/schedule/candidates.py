@@ -71,7 +71,7 @@ def competing_pipelines(searched: str) -> dict[str, str]:
 
 
 def outlined_specs(searched: str, outlines: Mapping[str, Schedule]) -> Iterator[ScheduleSpec]:
-    """The distinct ones of some schedules of which only the outlines are known: none is made."""
+    """The distinct schedules among some that are only outlined: none is made."""
     pipelines = competing_pipelines(searched)
     return _distinct((name, pipelines[name], outline) for name, outline in outlines.items())
 

@@ -119,7 +119,7 @@ class MeasuredTimes(SimulatedTimes):
 
 
 def contenders(simulated: Mapping[str, float]) -> list[str]:
-    """The candidates to measure by their simulated times, of which the first is the graph's.
+    """The candidates to measure, by simulated times, the first of which is the graph's own.
 
     The fastest of those that differ by more than a thousandth.
     """

@@ -28,7 +28,7 @@ _MACHINES = {62: "x86_64", 183: "aarch64"}
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """The names that an object offers to others, and those that it needs; weak ones left out."""
+    """The names that an object defines for others, and the ones it needs, except weak symbols."""
 
     defined: frozenset[str]
     undefined: frozenset[str]

@@ -194,7 +194,7 @@ class SizedCode:
                 self._bases[number] = address(self._weights[allocation.name])
 
     def at(self, numbers: Sequence[int]) -> "CpuExecutable":
-        """The executable for sizes, of which these are the numbers."""
+        """The executable for the sizes that give the schedule these numbers."""
         weights = {**self._weights}
         bases = [*self._bases]
         for allocation, name, positions in self._extents:

@@ -1,4 +1,4 @@
-"""Checks the arrays that a caller hands to a run, and copies those that kernels cannot read."""
+"""Checks the arrays that a caller passes to a run, and copies what kernels cannot read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -56,7 +56,7 @@ def prepare_inputs(allocations: Iterable[Allocation], inputs: Mapping[str, Any])
 
 
 def checked_mapping(inputs: Any, expected: Sequence[Allocation]) -> dict[str, Any]:
-    """The inputs by name; raises ShapeError for those that have no names."""
+    """The inputs by name; raises ShapeError for inputs without names."""
     if type(inputs) is dict:
         return cast(dict[str, Any], inputs)
     if not isinstance(inputs, Mapping):

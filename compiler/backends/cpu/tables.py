@@ -51,7 +51,7 @@ class ScheduleTables:
     controls: Words
 
     def at(self, numbers: Words) -> "ScheduleTables":
-        """The tables of a schedule of which these are of positions among its numbers."""
+        """The tables with these numbers where this one has positions among them."""
         slots, launches = self.slots.copy(), self.launches.copy()
         slots[:, SLOT_OFFSET] = numbers[slots[:, SLOT_OFFSET]]
         launches[:, LAUNCH_BLOCKS] = numbers[launches[:, LAUNCH_BLOCKS]]

@@ -8,7 +8,7 @@ import numpy
 from compiler.backends.cpu.tables import TASK_ORDER, ScheduleTables, Words
 
 TIMED_RUNS = 15
-"""Runs of which the one of median length is taken."""
+"""The runs of a timeline: the one of median length is reported."""
 
 SETTLING_RUNS = 3
 

@@ -13,6 +13,6 @@ def _driver(content: bytes) -> EmulatedDriver:
 
 
 def device(code: bytes | None = None) -> EmulatedDriver:
-    """The emulated device; compiled kernels bring its engine, which else is built if need be."""
+    """The emulated device; compiled kernels bring its engine, which is otherwise built."""
     archive = None if code is None else unpack(code)
     return _driver(engine() if archive is None else archive[1])

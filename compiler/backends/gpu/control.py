@@ -218,7 +218,7 @@ class ControlCalls:
     bodies: "tuple[tuple[PreparedLaunch | ControlCalls, ...], ...]"
 
     def call(self, driver: Driver, which: int, *condition: int) -> PreparedLaunch:
-        """One of the task's launches; those that set a condition take it."""
+        """One of the task's launches; one that sets a condition takes it as an argument."""
         function, launch = self.own[which]
         blocks = min(MOST_BLOCKS, -(-self.carried_bytes // COPIED_BYTES)) if which == END else 1
         return driver.call(function, (blocks, 1, 1), launch.block, 0, [self.record, *condition])

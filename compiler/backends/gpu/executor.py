@@ -1,4 +1,4 @@
-"""Runs a schedule on a device: binds buffers, queues one run, hands out its results."""
+"""Runs a schedule on a device: binds buffers, queues one run, returns its results."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

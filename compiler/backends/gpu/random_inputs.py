@@ -37,7 +37,7 @@ def random_numbers(shape: Sequence[int], dtype: str, number: int = 0, limit: int
 
 @cache
 def _normal() -> NDArray[np.float32]:
-    """Normal numbers of which tensors are made: drawing each anew takes longer than measuring."""
+    """Normal numbers that tensors repeat: drawing new ones takes longer than measuring."""
     return np.random.default_rng(0).normal(0, 0.25, DRAWN).astype(np.float32)
 
 

@@ -37,7 +37,7 @@ Load = Callable[[Schedule, Mapping[str, KernelSpec], Mapping[str, Array]], GpuEx
 class SizeBuckets:
     """Loads a symbolic schedule for buckets of sizes by a backend's `load`.
 
-    A bucket is there for as long as an executable for some sizes is.
+    A bucket lives as long as an executable for any of its sizes.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class SizeBuckets:
         self._begins_are_fixed = all(symbols_of(view.offset) <= slots for view in views)
 
     def at(self, numbers: Sequence[int]) -> "SizedExecutable":
-        """The executable for sizes, of which these are the schedule's numbers."""
+        """The executable for the sizes that give the schedule these numbers."""
         largest = self._bucket_of(numbers)
         with self._lock:
             bucket = self._buckets.get(largest)

@@ -19,7 +19,7 @@ from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import ArgumentKind, choice_of
 
 PROFILE_RUNS = 15
-"""Runs of a timeline, of which the one of median length is taken."""
+"""The runs of a timeline: the one of median length is reported."""
 
 
 HIP_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {"mode": choice_of(MODES)}

@@ -19,7 +19,7 @@ OLDER_INTERFACES = (1,)
 """Earlier versions whose declarations differ in that the options have no `threads`, unused here."""
 
 PROFILE_BYTES = 1 << 20
-"""Room for a profile, of which most need less."""
+"""Room for a profile; most need less."""
 
 
 class TensorStructure(ctypes.Structure):
