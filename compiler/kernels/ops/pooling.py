@@ -1,6 +1,7 @@
 """Lowerings of pooling, and the windows that pooling and convolution share."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -22,13 +23,12 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import (
     Reducer,
-    finished,
     in_runs,
     lowest,
     max_reducer,
-    reduce_axes,
     sum_reducer,
 )
+from compiler.kernels.ops.reduction import reduction
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.ops.windows import Window, padded, window_of
 from compiler.kernels.sizes import extent_constant, is_number
@@ -200,27 +200,19 @@ def lower_lp_pool(context: Context) -> te.Tensor:
     )
 
 
-@lowering("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def lower_global_pool(context: Context) -> te.Tensor:
-    """Mean, maximum or p-norm over all spatial axes."""
-    data, shape = context.tensor(0), context.info(0).shape
-    axes, dtype = list(range(2, len(shape))), wide(context.output.dtype)
-    count, kind = extent_constant(prod(shape[2:]), dtype), context.operator.type
-    order: int = context.attribute("p") if kind == "GlobalLpPool" else 1
+lowering("GlobalMaxPool")(partial(reduction, reducer=max_reducer))
 
-    def before(x: Scalar) -> Scalar:
-        return _raise(x, order, dtype) if kind == "GlobalLpPool" else x
 
-    total = reduce_axes(
-        lambda *i: before(cast(data(*i), dtype)),
-        shape,
-        axes,
-        max_reducer if kind == "GlobalMaxPool" else sum_reducer,
-        kind,
-    )
-    after: dict[str, Callable[[Scalar], Scalar]] = {
-        "GlobalAveragePool": lambda x: x / count if is_float(dtype) else tirx.truncdiv(x, count),
-        "GlobalMaxPool": lambda x: x,
-        "GlobalLpPool": lambda x: _root(x, order, dtype),
-    }
-    return finished(context, total, axes, after[kind])
+@lowering("GlobalAveragePool")
+def lower_global_average(context: Context) -> te.Tensor:
+    """The mean over all spatial axes."""
+    count = extent_constant(prod(context.info(0).shape[2:]), wide(context.output.dtype))
+    return reduction(context, sum_reducer, after=lambda x: x / count)
+
+
+@lowering("GlobalLpPool")
+def lower_global_norm(context: Context) -> te.Tensor:
+    """The p-norm over all spatial axes."""
+    order, dtype = context.attribute("p"), wide(context.output.dtype)
+    powers = partial(_raise, order=order, dtype=dtype)
+    return reduction(context, sum_reducer, powers, partial(_root, order=order, dtype=dtype))

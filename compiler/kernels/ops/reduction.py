@@ -48,18 +48,6 @@ def _same(x: Scalar) -> Scalar:
     return x
 
 
-_REDUCTIONS: dict[str, tuple[Callable[[Scalar], Scalar], Reducer, Callable[[Scalar], Scalar]]] = {
-    "ReduceSum": (_same, sum_reducer, _same),
-    "ReduceMax": (_same, max_reducer, _same),
-    "ReduceMin": (_same, min_reducer, _same),
-    "ReduceProd": (_same, product_reducer, _same),
-    "ReduceL1": (absolute, sum_reducer, _same),
-    "ReduceL2": (_square, sum_reducer, tirx.sqrt),
-    "ReduceSumSquare": (_square, sum_reducer, _same),
-    "ReduceLogSum": (_same, sum_reducer, partial(call, "log")),
-}
-
-
 def _divided(count: int, dtype: str, x: Scalar) -> Scalar:
     return x / extent_constant(count, dtype)
 
@@ -73,22 +61,39 @@ def _working(context: Context) -> str:
     return wide(dtype) if is_float(dtype) or not through_floats else "float64"
 
 
-@lowering(*_REDUCTIONS, "ReduceMean")
-def lower_reduce_operator(context: Context) -> te.Tensor:
+def reduction(
+    context: Context,
+    reducer: Reducer,
+    before: Callable[[Scalar], Scalar] = _same,
+    after: Callable[[Scalar], Scalar] = _same,
+) -> te.Tensor:
     """A reduction of a function of the elements, with a last function of the total."""
     data, shape, axes = context.tensor(0), context.info(0).shape, chosen_axes(context)
     dtype = _working(context)
-    before, reducer, after = _REDUCTIONS.get(context.operator.type, (_same, sum_reducer, _same))
-    if context.operator.type == "ReduceMean":
-        # of no elements 0, as onnxruntime
-        count = as_size(maximum(1, prod(shape[axis] for axis in axes)))
-        after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
     total = reduce_axes(
         lambda *i: before(cast(data(*i), dtype)), shape, axes, reducer, context.operator.type
     )
     return finished(context, total, axes, after)
+
+
+lowering("ReduceSum")(partial(reduction, reducer=sum_reducer))
+lowering("ReduceMax")(partial(reduction, reducer=max_reducer))
+lowering("ReduceMin")(partial(reduction, reducer=min_reducer))
+lowering("ReduceProd")(partial(reduction, reducer=product_reducer))
+lowering("ReduceL1")(partial(reduction, reducer=sum_reducer, before=absolute))
+lowering("ReduceL2")(partial(reduction, reducer=sum_reducer, before=_square, after=tirx.sqrt))
+lowering("ReduceSumSquare")(partial(reduction, reducer=sum_reducer, before=_square))
+lowering("ReduceLogSum")(partial(reduction, reducer=sum_reducer, after=partial(call, "log")))
+
+
+@lowering("ReduceMean")
+def lower_mean(context: Context) -> te.Tensor:
+    """A sum divided by the number of its elements; of no elements 0, as onnxruntime has it."""
+    shape = context.info(0).shape
+    count = as_size(maximum(1, prod(shape[axis] for axis in chosen_axes(context))))
+    return reduction(context, sum_reducer, after=partial(_divided, count, _working(context)))
 
 
 @lowering("ReduceLogSumExp")

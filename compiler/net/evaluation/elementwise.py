@@ -124,11 +124,13 @@ for _name, _function in {
     evaluates(_name)(partial(_test, _function))
 
 
-@evaluates("Max", "Min")
-def evaluate_variadic(node: Use) -> Array:
+def _extreme(larger: ArrayFunction, node: Use) -> Array:
     """The largest or the smallest of any number of inputs; NaN if one is."""
-    larger = np.maximum if node.op_type == "Max" else np.minimum
     return exact(lambda *arrays: reduce(larger, arrays), node)
+
+
+evaluates("Max")(partial(_extreme, np.maximum))
+evaluates("Min")(partial(_extreme, np.minimum))
 
 
 @evaluates("Mod")

@@ -1,5 +1,7 @@
 """Reductions over axes: floats are accumulated in float64 and rounded once."""
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -8,7 +10,8 @@ from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, is_floating, nan_mask
 from compiler.net.spec import Use
 
-_INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
+Reduced = Callable[[Array, tuple[int, ...]], Array]
+"""A reduction in the type of its operand, with the reduced axes kept."""
 
 
 def lowest_value(dtype: np.dtype) -> float:
@@ -29,64 +32,65 @@ def _total(x: Array, axes: tuple[int, ...]) -> Array:
     return np.sum(x, axes, x.dtype, keepdims=True)
 
 
-def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """The reduction in the type of x, with the reduced axes kept."""
-    match kind:
-        case "ReduceMax":
-            return np.max(x, axes, keepdims=True, initial=lowest_value(x.dtype))
-        case "ReduceMin":
-            return np.min(x, axes, keepdims=True, initial=_highest(x.dtype))
-        case "ReduceProd":
-            return np.prod(x, axes, x.dtype, keepdims=True)
-        case "ReduceL1":
-            return _total(np.abs(x), axes)
-        case "ReduceSumSquare":
-            return _total(x * x, axes)
-        case "ReduceL2":
-            return np.sqrt(_total(x * x, axes))
-        case "ReduceMean":
-            return _total(x, axes) / max(1, prod(x.shape[axis] for axis in axes))
-        case "ReduceLogSum":
-            return np.log(_total(x, axes))
-        case "ReduceLogSumExp":
-            # shifted by the largest element, so that no power overflows
-            top = np.max(x, axes, keepdims=True, initial=-np.inf)
-            shift = np.where(np.isfinite(top), top, 0)
-            return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
-        case _:
-            return _total(x, axes)
+def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    return _total(x, axes) / max(1, prod(x.shape[axis] for axis in axes))
 
 
-@evaluates(
-    *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
-    " ReduceSum ReduceSumSquare".split()
-)
-def evaluate_reduction(node: Use) -> Array:
-    """A reduction of some axes; integers wrap, means and roots are computed in float64."""
+def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
+    # shifted by the largest element, so that no power overflows
+    top = np.max(x, axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0)
+    return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
+
+
+def _reduction(reduced: Reduced, node: Use, *, inexact: bool = False) -> Array:
+    """A reduction of some axes, which `reduced` keeps; integers wrap unless it is `inexact`."""
     axes = tuple(node["axes"])
     dtype = node.array(0).dtype
-    x = node.array(0).astype(np.float64) if node.op_type in _INEXACT else double(node.array(0))
-    result = converted_array(_reduced(node.op_type, x, axes), dtype)
+    x = node.array(0).astype(np.float64) if inexact else double(node.array(0))
+    result = converted_array(reduced(x, axes), dtype)
     return result if node["keepdims"] else np.squeeze(result, axes)
 
 
-@evaluates("ArgMax", "ArgMin")
-def evaluate_extreme_position(node: Use) -> Array:
+def _inexact(name: str, reduced: Reduced) -> None:
+    evaluates(name)(partial(_reduction, reduced, inexact=True))
+
+
+def _exact(name: str, reduced: Reduced) -> None:
+    evaluates(name)(partial(_reduction, reduced))
+
+
+_exact("ReduceSum", _total)
+_exact("ReduceProd", lambda x, axes: np.prod(x, axes, x.dtype, keepdims=True))
+_exact("ReduceMax", lambda x, axes: np.max(x, axes, keepdims=True, initial=lowest_value(x.dtype)))
+_exact("ReduceMin", lambda x, axes: np.min(x, axes, keepdims=True, initial=_highest(x.dtype)))
+_exact("ReduceL1", lambda x, axes: _total(np.abs(x), axes))
+_exact("ReduceSumSquare", lambda x, axes: _total(x * x, axes))
+_inexact("ReduceL2", lambda x, axes: np.sqrt(_total(x * x, axes)))
+_inexact("ReduceMean", _mean)
+_inexact("ReduceLogSum", lambda x, axes: np.log(_total(x, axes)))
+_inexact("ReduceLogSumExp", _log_sum_exp)
+
+
+def _position(node: Use, *, largest: bool) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
     x = double(node.array(0))
     axis: int = node["axis"]
     if not x.ndim:
         return np.zeros((), np.int64)
-    position = _extreme_position(node, x, axis)
+    position = _extreme_position(node, x, axis, largest)
     return position if node["keepdims"] else np.squeeze(position, axis)
 
 
-def _extreme_position(node: Use, x: Array, axis: int) -> Array:
+evaluates("ArgMax")(partial(_position, largest=True))
+evaluates("ArgMin")(partial(_position, largest=False))
+
+
+def _extreme_position(node: Use, x: Array, axis: int, largest: bool) -> Array:
     """The positions along an axis, which keeps one element."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     if not prod(shape):
         return np.zeros(shape, np.int64)
-    largest = node.op_type == "ArgMax"
     last = node["select_last_index"]
     nan = nan_mask(x)
     none = lowest_value(x.dtype) if largest else _highest(x.dtype)

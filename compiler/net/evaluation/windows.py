@@ -1,7 +1,8 @@
 """Sliding windows, and the pooling operators that reduce them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -164,16 +165,17 @@ def evaluate_lp_pool(node: Use) -> Array:
     return converted_array(_norm(content, node["p"], _spatial(window)), node.array(0).dtype)
 
 
-@evaluates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def evaluate_global_pool(node: Use) -> Array:
-    """Mean, maximum or p-norm over all spatial axes."""
+def _global(pooled: Callable[[Use, Array, tuple[int, ...]], Array], node: Use) -> Array:
+    """The mean, maximum or p-norm over all spatial axes."""
     x = double(node.array(0))
     axes = tuple(range(2, x.ndim))
-    match node.op_type:
-        case "GlobalAveragePool":
-            result = np.mean(x, axes)
-        case "GlobalMaxPool":
-            result = np.max(x, axes, initial=lowest_value(x.dtype))
-        case _:
-            result = _norm(x, node["p"], axes)
-    return converted_array(np.expand_dims(result, axes), node.array(0).dtype)
+    return converted_array(np.expand_dims(pooled(node, x, axes), axes), node.array(0).dtype)
+
+
+def _largest(_: Use, x: Array, axes: tuple[int, ...]) -> Array:
+    return np.max(x, axes, initial=lowest_value(x.dtype))
+
+
+evaluates("GlobalAveragePool")(partial(_global, lambda _, x, axes: np.mean(x, axes)))
+evaluates("GlobalMaxPool")(partial(_global, _largest))
+evaluates("GlobalLpPool")(partial(_global, lambda node, x, axes: _norm(x, node["p"], axes)))
