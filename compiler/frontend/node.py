@@ -12,6 +12,7 @@ from compiler.frontend.graph import Attributes, Inputs, Value, constant
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
 from compiler.net.operators.shapes import axis_in
+from compiler.support.registry import Registry
 
 
 @dataclass(slots=True)
@@ -131,3 +132,9 @@ def _text_of(value: object) -> object:
 
 Check = Callable[[ModelNode], None]
 """Raises Mismatch for a node that does not fit."""
+
+SOURCES: dict[str, Check] = {}
+"""The checks of operators that are not in the table, or whose old forms are not."""
+
+checks = Registry(SOURCES)
+"""Registers the check of operators."""

@@ -22,6 +22,7 @@ from compiler.frontend.rules.quantised import (
     less_zero_point,
 )
 from compiler.net.operators import OPERATORS
+from compiler.support.registry import Registry
 
 # Division of scaled sums by the scale of what they are quantised to, without a division.
 #
@@ -30,6 +31,9 @@ from compiler.net.operators import OPERATORS
 # the quotient stays one: halves would be rounded otherwise than by ONNX's formula.
 LONGEST_CHAIN = 8
 """The most operators between a quantisation and the sums that its scale divides."""
+
+_CONTRACTIONS: dict[str, Callable[[Call], Value | None]] = {}
+_contracts = Registry(_CONTRACTIONS)
 
 
 def is_of_sums(
@@ -234,6 +238,7 @@ def _scaled(call: Call, sums: Value, scale: Value) -> Value:
     return call.one("Mul", sums, scale)
 
 
+@_contracts("Conv")
 def _contract_conv(call: Call) -> Value | None:
     operands = _operands(call, 0)
     if operands is None or operands[1].integers.array is None:
@@ -251,6 +256,7 @@ def _contract_conv(call: Call) -> Value | None:
     return result if bias is None else call.one("Add", result, call.reshaped(bias, column))
 
 
+@_contracts("MatMul")
 def _contract_matmul(call: Call) -> Value | None:
     right = call.operand(1)
     operands = _operands(call, right.rank - 1) if right.rank > 1 else None
@@ -267,6 +273,7 @@ def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
     return _scaled(call, sums, call.one("Mul", left.scale, right.scale))
 
 
+@_contracts("Gemm")
 def _contract_gemm(call: Call) -> Value | None:
     operands = _operands(call, 0 if call["transB"] else 1)
     if operands is None:
@@ -289,10 +296,3 @@ def _contract_gemm(call: Call) -> Value | None:
 def _flipped(call: Call, code: Dequantised) -> Dequantised:
     integers = call.one("Transpose", code.integers, perm=[1, 0])
     return replace(code, integers=integers, axis=1 - code.axis)
-
-
-_CONTRACTIONS: Mapping[str, Callable[[Call], Value | None]] = {
-    "Conv": _contract_conv,
-    "Gemm": _contract_gemm,
-    "MatMul": _contract_matmul,
-}

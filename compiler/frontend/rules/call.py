@@ -12,6 +12,7 @@ from compiler.frontend.semantics import SemanticsRule
 from compiler.net.operators.canonical import CanonicalUse
 from compiler.net.operators.indices import Bounds, check_known
 from compiler.net.operators.injective import TakenIndices, slice_of
+from compiler.support.registry import Registry
 from compiler.tensors.substitution import as_extent
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
@@ -20,14 +21,8 @@ RULES: dict[str, RewriteRule] = {}
 """The rule that rewrites each operator to the normalised opset."""
 
 
-def rule(*names: str):
-    """Register a rule for operators."""
-
-    def register(function: RewriteRule) -> RewriteRule:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return register
+rule = Registry(RULES)
+"""Registers a rule for operators."""
 
 
 @dataclass(slots=True)

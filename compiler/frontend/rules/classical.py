@@ -9,6 +9,7 @@ from compiler.frontend.rules.call import Call, RewriteRule
 from compiler.frontend.rules.types import in_type
 from compiler.ir.values import numpy_dtype
 from compiler.net.operators import ShapeMismatch
+from compiler.support.registry import Registry
 
 ML_DOMAIN = "ai.onnx.ml"
 """The domain of classical models."""
@@ -17,12 +18,7 @@ CLASSICAL: dict[str, RewriteRule] = {}
 """The rule of each operator."""
 
 
-def _classical(name: str):
-    def register(function: RewriteRule) -> RewriteRule:
-        CLASSICAL[name] = function
-        return function
-
-    return register
+_classical = Registry(CLASSICAL)
 
 
 def check_columns(count: int, shape: Sequence[int]) -> None:

@@ -8,23 +8,25 @@ from collections.abc import Mapping
 
 from compiler.frontend.builder import is_known
 from compiler.frontend.graph import Inputs
-from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.node import SOURCES, ModelNode
+from compiler.frontend.sources import others, quantised, recurrent, sampling
 from compiler.frontend.sources.attributes import SOURCE_ATTRIBUTES
 from compiler.frontend.sources.forms import newest_form
-from compiler.frontend.sources.others import OTHERS
-from compiler.frontend.sources.quantised import QUANTISED
-from compiler.frontend.sources.recurrent import RECURRENT
-from compiler.frontend.sources.sampling import SAMPLING
 from compiler.net.attributes import Attribute, Mismatch
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import deciding_inputs, infer_onnx, onnx_entry
 from compiler.net.operators.indices import check_constant_indices
 from compiler.net.spec import KnownTensor, OpSpec
 
-__all__ = ["SOURCES", "check_source", "check_source_attributes"]
-
-SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **SAMPLING, **OTHERS}
-"""The checks of operators that are not in the table, or whose old forms are not."""
+__all__ = [
+    "SOURCES",
+    "check_source",
+    "check_source_attributes",
+    "others",
+    "quantised",
+    "recurrent",
+    "sampling",
+]
 
 
 def check_source(node: ModelNode) -> list[KnownTensor] | None:

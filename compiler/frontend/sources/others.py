@@ -4,7 +4,7 @@ from math import ceil, isfinite
 
 import numpy as np
 
-from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.node import ModelNode, checks
 from compiler.frontend.semantics.windows import Windows
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.normalization import check_groups
@@ -13,6 +13,7 @@ from compiler.net.spec import ShapeMismatch, check_size
 from compiler.tensors.substitution import holds_extents
 
 
+@checks("Attention")
 def _attention(node: ModelNode) -> None:
     """By the ONNX text Q and K are both multiplied by the root of the scale, against overflow.
 
@@ -33,6 +34,7 @@ def _attention(node: ModelNode) -> None:
         raise Mismatch(f"its scale is {scale}, of which Q and K are multiplied by the root")
 
 
+@checks("TensorScatter")
 def _tensor_scatter(node: ModelNode) -> None:
     axis = node.axis()
     size = node.shape()[axis]
@@ -44,6 +46,7 @@ def _tensor_scatter(node: ModelNode) -> None:
         )
 
 
+@checks("Mod")
 def _mod(node: ModelNode) -> None:
     """Floats have no floored remainder before opset 28."""
     value = node.inputs[0]
@@ -53,14 +56,17 @@ def _mod(node: ModelNode) -> None:
         raise Mismatch(f"its inputs are {value.dtype}, which needs fmod=1 before opset 28")
 
 
+@checks("Hardmax")
 def _hardmax(node: ModelNode) -> None:
     node.axis()
 
 
+@checks("EyeLike")
 def _eye_like(node: ModelNode) -> None:
     has_rank("its input", node.shape(), 2, 2)
 
 
+@checks("Range")
 def _range(node: ModelNode) -> None:
     for i, name in enumerate(("start", "limit", "delta")):
         one_number(f"its {name}", node.shape(i))
@@ -77,11 +83,13 @@ def _steps(start: float, limit: float, delta: float) -> int:
     return max(0, ceil((limit - start) / delta))
 
 
+@checks("MeanVarianceNormalization")
 def _mean_variance(node: ModelNode) -> None:
     if node.attributes.get("axes") == []:
         raise Mismatch("its axes are none")
 
 
+@checks("GroupNormalization")
 def _group_normalization(node: ModelNode) -> None:
     """Scale and bias had one number a group before opset 21."""
     if node.version >= 21:
@@ -94,6 +102,7 @@ def _group_normalization(node: ModelNode) -> None:
         has_shape(f"its {name}", node.shape(i), (groups,), what)
 
 
+@checks("BatchNormalization")
 def _batch_normalization(node: ModelNode) -> None:
     """Old forms may have a statistic for each activation."""
     x = node.shape()
@@ -104,6 +113,7 @@ def _batch_normalization(node: ModelNode) -> None:
         has_shape(f"its {name}", node.shape(i), wanted, f"the input has the shape {listed(x)}")
 
 
+@checks("ConvTranspose")
 def _conv_transpose(node: ModelNode) -> None:
     """Lists that the node has fit the spatial axes, the weight and the strides."""
     x = node.shape()
@@ -141,32 +151,17 @@ def _scalar(node: ModelNode, index: int, name: str) -> None:
         raise Mismatch(f"its {name} is {int(np.asarray(value.array))}, it is at least 1")
 
 
+@checks("DFT")
 def _transform(node: ModelNode) -> None:
     has_rank("its input", node.shape(), 2)
     _scalar(node, 1, "dft_length")
     _scalar(node, 2, "axis")
 
 
+@checks("STFT")
 def _short_time_transform(node: ModelNode) -> None:
     signal = node.shape()
     if len(signal) != 3 or signal[2] not in (1, 2):
         raise ShapeMismatch(f"its signal {listed(signal)} is not [batch, length, 1 or 2]")
     _scalar(node, 1, "frame_step")
     _scalar(node, 3, "frame_length")
-
-
-OTHERS: dict[str, Check] = {
-    "DFT": _transform,
-    "STFT": _short_time_transform,
-    "BatchNormalization": _batch_normalization,
-    "ConvTranspose": _conv_transpose,
-    "Attention": _attention,
-    "EyeLike": _eye_like,
-    "GroupNormalization": _group_normalization,
-    "Hardmax": _hardmax,
-    "MeanVarianceNormalization": _mean_variance,
-    "Mod": _mod,
-    "Range": _range,
-    "TensorScatter": _tensor_scatter,
-}
-"""The checks of this family, by operator."""

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.node import ModelNode, checks
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators import infer
 from compiler.net.operators.shapes import has_shape, listed, one_number, without
@@ -46,6 +46,7 @@ def _check_scale(node: ModelNode, what: str, index: int) -> None:
     has_shape(what, scale, (x[axis],), f"axis {axis} of the input of shape {listed(x)}")
 
 
+@checks("DequantizeLinear", "QuantizeLinear")
 def _linear(node: ModelNode) -> None:
     """Quantisation and its inverse: one scale and zero point for all, an axis, or blocks."""
     _check_scale(node, "its scale", 1)
@@ -94,12 +95,14 @@ def _columns(shape: Shape) -> int:
     return shape[-1] if len(shape) > 1 else 1
 
 
+@checks("MatMulInteger")
 def _matmul_integer(node: ModelNode) -> None:
     _check_matrices(node, b=1)
     _along(node, "zero point of A", 2, _rows(node.shape(0)), "row")
     _along(node, "zero point of B", 3, _columns(node.shape(1)), "column")
 
 
+@checks("QLinearMatMul")
 def _qlinear_matmul(node: ModelNode) -> None:
     _check_matrices(node, b=3)
     rows = _rows(node.shape(0))
@@ -118,12 +121,14 @@ def _check_convolution(node: ModelNode, w: int, bias: int) -> None:
     infer("Conv", inputs, kept)
 
 
+@checks("ConvInteger")
 def _conv_integer(node: ModelNode) -> None:
     _check_convolution(node, w=1, bias=len(node.inputs))
     _per_tensor(node, "zero point of the input", 2)
     _along(node, "zero point of the weight", 3, node.shape(1)[0], "output channel")
 
 
+@checks("QLinearConv")
 def _qlinear_conv(node: ModelNode) -> None:
     _check_convolution(node, w=3, bias=8)
     for index, what in ((1, "scale"), (2, "zero point")):
@@ -132,14 +137,3 @@ def _qlinear_conv(node: ModelNode) -> None:
         _along(node, f"{what} of the weight", index, node.shape(3)[0], "output channel")
     for index, what in ((6, "scale"), (7, "zero point")):
         _per_tensor(node, f"{what} of the result", index)
-
-
-QUANTISED: dict[str, Check] = {
-    "ConvInteger": _conv_integer,
-    "DequantizeLinear": _linear,
-    "MatMulInteger": _matmul_integer,
-    "QLinearConv": _qlinear_conv,
-    "QLinearMatMul": _qlinear_matmul,
-    "QuantizeLinear": _linear,
-}
-"""The checks of this family, by operator."""

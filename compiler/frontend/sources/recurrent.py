@@ -1,6 +1,6 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
-from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.node import ModelNode, checks
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, GATES
 from compiler.net.operators.shapes import has_rank, has_shape, listed
@@ -20,6 +20,7 @@ def _hidden(node: ModelNode) -> int:
     return recurrence[2]
 
 
+@checks(*GATES)
 def _recurrent(node: ModelNode) -> None:
     x = node.shape()
     gates = GATES[node.op_type]
@@ -51,7 +52,3 @@ def _check_activations(node: ModelNode, directions: int) -> None:
     wanted = len(DEFAULT_ACTIVATIONS[node.op_type]) * directions
     if names and len(names) != wanted:
         raise Mismatch(f"it has {len(names)} activations {names} instead of {wanted}")
-
-
-RECURRENT: dict[str, Check] = dict.fromkeys(GATES, _recurrent)
-"""The checks of this family, by operator."""

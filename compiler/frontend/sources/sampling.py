@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.node import ModelNode, checks
 from compiler.frontend.semantics.windows import Windows
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.shapes import has_rank, has_shape, listed
@@ -15,6 +15,7 @@ _MODES = (("bilinear", "nearest", "bicubic"), ("linear", "nearest", "cubic"))
 """The modes of GridSample before opset 20, and since."""
 
 
+@checks("GridSample")
 def _grid_sample(node: ModelNode) -> None:
     x, grid = node.shape(), node.shape(1)
     has_rank("its input", x, *((3,) if node.version >= 20 else (4, 4)))
@@ -31,6 +32,7 @@ def _grid_sample(node: ModelNode) -> None:
     check_size("float32", (*x[:2], *grid[1:-1]))
 
 
+@checks("AffineGrid")
 def _affine_grid(node: ModelNode) -> None:
     theta = node.shape()
     size = _vector(node, 1, "size")
@@ -57,6 +59,7 @@ def _known(node: ModelNode, index: int) -> list[int] | None:
     return [int(n) for n in np.asarray(value.array).reshape(-1)]
 
 
+@checks("RoiAlign")
 def _region_align(node: ModelNode) -> None:
     x, regions, batches = (node.shape(i) for i in range(3))
     has_rank("its input", x, 4, 4)
@@ -79,6 +82,7 @@ def _windows(node: ModelNode, image: Sequence[int], kernel: Sequence[int]) -> Wi
     return windows
 
 
+@checks("DeformConv")
 def _deformable_convolution(node: ModelNode) -> None:
     x, weight, offset = (node.shape(i) for i in range(3))
     has_rank("its input", x, 3)
@@ -102,6 +106,7 @@ def _deformable_convolution(node: ModelNode) -> None:
     check_size("float32", (x[0], x[1] * taps, *output))
 
 
+@checks("Col2Im")
 def _columns_to_image(node: ModelNode) -> None:
     x = node.shape()
     image, block = (_vector(node, i, name) for i, name in ((1, "image_shape"), (2, "block_shape")))
@@ -118,6 +123,7 @@ def _columns_to_image(node: ModelNode) -> None:
     check_size("float32", (x[0], x[1] // prod(block), *image))
 
 
+@checks("MaxUnpool")
 def _max_unpool(node: ModelNode) -> None:
     x, index = node.shape(), node.shape(1)
     has_rank("its input", x, 3)
@@ -130,14 +136,3 @@ def _max_unpool(node: ModelNode) -> None:
     if wanted is not None and (len(wanted) != len(own) or list(own[:2]) != wanted[:2]):
         raise ShapeMismatch(f"its output_shape is {wanted}, its output is {listed(own)} or larger")
     check_size("float32", tuple(wanted or own))
-
-
-SAMPLING: dict[str, Check] = {
-    "AffineGrid": _affine_grid,
-    "Col2Im": _columns_to_image,
-    "DeformConv": _deformable_convolution,
-    "GridSample": _grid_sample,
-    "MaxUnpool": _max_unpool,
-    "RoiAlign": _region_align,
-}
-"""The checks of this family, by operator."""

@@ -7,12 +7,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.net.operators import OPERATORS
+from compiler.support.registry import Registry
 
 if TYPE_CHECKING:
     from compiler.graph.rewriting.terms import Term, Terms
 
 Inputs = Sequence["Term | None"]
 Simplify = Callable[["Terms", Inputs, Mapping[str, Any]], "Term | None"]
+
+_RULES: dict[str, Simplify] = {}
+_simplifies = Registry(_RULES)
 
 
 def simplified(
@@ -26,6 +30,7 @@ def simplified(
     return None if entry is None else _without_neutral(inputs, entry.facts.neutral)
 
 
+@_simplifies("Concat")
 def _concat(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """Concats of Concats are one, adjacent slices of a tensor one slice, equal fills one fill."""
     axis = attributes["axis"]
@@ -62,6 +67,7 @@ def _number(fill: "Term") -> float:
     return value
 
 
+@_simplifies("Slice")
 def _slice(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A whole slice is its tensor; a slice of a slice is one, one of a Concat is of its parts."""
     x = inputs[0]
@@ -93,6 +99,7 @@ def _slice_of_concat(terms: "Terms", x: "Term", axis: int, start: int, stop: int
     return terms.apply("Concat", parts, {"axis": axis}) if parts else None
 
 
+@_simplifies("Transpose")
 def _transpose(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A Transpose that keeps the order is its tensor; two are one."""
     x = inputs[0]
@@ -106,6 +113,7 @@ def _transpose(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) ->
     return terms.apply("Transpose", x.inputs, {"perm": tuple(inner[axis] for axis in perm)})
 
 
+@_simplifies("Reshape")
 def _reshape(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A Reshape that keeps the shape is its tensor; two are one."""
     x = inputs[0]
@@ -117,6 +125,7 @@ def _reshape(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "
     return terms.apply("Reshape", x.inputs, attributes) if x.kind == "Reshape" else None
 
 
+@_simplifies("Pad")
 def _pad(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A Pad by nothing is its tensor."""
     return inputs[0] if "pads" in attributes and not any(attributes["pads"]) else None
@@ -151,12 +160,5 @@ def _without_bias(kind: str) -> Simplify:
     return rule
 
 
-_RULES: dict[str, Simplify] = {
-    "Concat": _concat,
-    "Slice": _slice,
-    "Transpose": _transpose,
-    "Reshape": _reshape,
-    "Pad": _pad,
-    "Conv": _without_bias("Conv"),
-    "Gemm": _without_bias("Gemm"),
-}
+_simplifies("Conv")(_without_bias("Conv"))
+_simplifies("Gemm")(_without_bias("Gemm"))

@@ -13,6 +13,7 @@ from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import is_pinned, tensor_extents
 from compiler.net.spec import KnownTensor
+from compiler.support.registry import Registry
 from compiler.tensors.row_major import flatten_index
 
 Value = te.Tensor | numpy.ndarray
@@ -22,14 +23,8 @@ LOWERINGS: dict[str, Lowering] = {}
 """The lowering of each ONNX operator type."""
 
 
-def lowering(*types: str) -> Callable[[Lowering], Lowering]:
-    """Register a function as the lowering of some ONNX operator types."""
-
-    def register(function: Lowering) -> Lowering:
-        LOWERINGS.update(dict.fromkeys(types, function))
-        return function
-
-    return register
+lowering = Registry(LOWERINGS)
+"""Registers a function as the lowering of some ONNX operator types."""
 
 
 @dataclass(frozen=True)
