@@ -65,9 +65,14 @@ class Template(Protocol[Problem, Config, Machine]):
     """The files that decide how fast a config is, see `versions`: measured times belong to their
     hash. None where no config is measured."""
 
+    def problem(self, group: Group, target: Machine) -> Problem | None:
+        """The problem that a group can be computed as; None for a group of another kind."""
+        return None
+
     def match(self, group: Group, target: Machine) -> Sequence[Problem]:
-        """The problems that a group can be computed as; none for a group of another kind."""
-        ...
+        """The problems that a group can be computed as: of most templates one at most."""
+        problem = self.problem(group, target)
+        return [] if problem is None else [problem]
 
     def configs(self, problem: Problem, target: Machine) -> Iterable[Config]:
         """The configs that fit the target; of equal estimates the first is taken."""

@@ -1,6 +1,6 @@
 """Depthwise convolutions of channels-last images, by FMAs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from itertools import product
 from math import ceil, gcd, prod
@@ -90,26 +90,6 @@ class Problem(Convolution):
         return (rows - 1) * stride + (self.window.kernel[0] - 1) * dilation + 1
 
 
-def read_channels_last(group: Group) -> Problem | None:
-    """The problem of a depthwise convolution of an image with channels last; else None."""
-    anchor = group.only("Conv")
-    if anchor is None:
-        return None
-    conv = read_convolution(group, anchor)
-    if conv is None or not _is_depthwise(conv):
-        return None
-    last, width = ends_channels_last(group, anchor), _width(conv.image)
-    if not width or not (last or is_fusible(group, anchor)):
-        return None
-    plane = replace(
-        conv,
-        source=_two_axes(conv.source),
-        result=_two_axes(conv.result),
-        window=_along_two_axes(conv.window),
-    )
-    return Problem(**vars(plane), width=width, steps=_steps(conv.image, width), last=last)
-
-
 def _is_depthwise(conv: Convolution) -> bool:
     """Whether each channel is convolved alone along one or two axes."""
     channels, dtype = conv.source[1], conv.image.dtype
@@ -156,29 +136,6 @@ def _along_two_axes(window: Window) -> Window:
     )
 
 
-def configs_of(problem: Problem) -> Iterator[Config]:
-    """The configs that fit registers, the smallest tiles first."""
-    high, wide = problem.result[2:]
-    # Vectors of a pixel that are adjacent threads': up to a cache line, few of them in vain.
-    most = LANE_BYTES // (problem.width * ELEMENT_BYTES[problem.image.dtype])
-    able = [n for n in (32, 16, 8, 4, 2, 1) if n <= most]
-    lanes = min(able[:3], key=lambda n: ceil_div(problem.vectors, n) * n)
-    for pixels, rows in product((1, 2, 4, 7), (1, 2, 4)):
-        columns, lines = ceil_div(wide, pixels), ceil_div(high, rows)
-        if pixels > 1 and (pixels > wide or not _fits(problem, pixels, rows)):
-            continue
-        if rows > 1 and (rows > high or not _fits(problem, pixels, rows)):
-            continue
-        yield from sorted(
-            {
-                Config(pixels, rows, lanes, across, min(lines, threads // (lanes * across)))
-                for threads in THREADS
-                for across in _splits(columns, threads // lanes)
-            },
-            key=astuple,
-        )
-
-
 def _splits(columns: int, most: int) -> Iterator[int]:
     """Numbers of columns, up to a few, that divide all of them about equally."""
     for parts in range(1, columns + 1):
@@ -223,14 +180,46 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
     name = "channels_last_conv"
     sources = ("channels_last_conv.cuh",)
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only convolution of a group."""
-        problem = read_channels_last(group)
-        return [problem] if problem else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The problem of a depthwise convolution of an image with channels last; else None."""
+        anchor = group.only("Conv")
+        if anchor is None:
+            return None
+        conv = read_convolution(group, anchor)
+        if conv is None or not _is_depthwise(conv):
+            return None
+        last, width = ends_channels_last(group, anchor), _width(conv.image)
+        if not width or not (last or is_fusible(group, anchor)):
+            return None
+        plane = replace(
+            conv,
+            source=_two_axes(conv.source),
+            result=_two_axes(conv.result),
+            window=_along_two_axes(conv.window),
+        )
+        return Problem(**vars(plane), width=width, steps=_steps(conv.image, width), last=last)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit registers."""
-        return configs_of(problem)
+        """The configs that fit registers, the smallest tiles first."""
+        high, wide = problem.result[2:]
+        # Vectors of a pixel that are adjacent threads': up to a cache line, few of them in vain.
+        most = LANE_BYTES // (problem.width * ELEMENT_BYTES[problem.image.dtype])
+        able = [n for n in (32, 16, 8, 4, 2, 1) if n <= most]
+        lanes = min(able[:3], key=lambda n: ceil_div(problem.vectors, n) * n)
+        for pixels, rows in product((1, 2, 4, 7), (1, 2, 4)):
+            columns, lines = ceil_div(wide, pixels), ceil_div(high, rows)
+            if pixels > 1 and (pixels > wide or not _fits(problem, pixels, rows)):
+                continue
+            if rows > 1 and (rows > high or not _fits(problem, pixels, rows)):
+                continue
+            yield from sorted(
+                {
+                    Config(pixels, rows, lanes, across, min(lines, threads // (lanes * across)))
+                    for threads in THREADS
+                    for across in _splits(columns, threads // lanes)
+                },
+                key=astuple,
+            )
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, the instructions of the blocks that an SM has, and the larger of these and

@@ -83,47 +83,6 @@ class Division:
         return tiles * (2 if self.chunks > 1 else 1) + self.blocks * self.chunks**2 * self.lanes
 
 
-def read_cumulative(group: Group) -> Problem | None:
-    """The running sum that a group is, of a row-major tensor; None for any other group."""
-    (anchor, *others) = group.operators
-    if anchor.type != "CumSum" or others or anchor.operand(0) >= group.inputs:
-        return None
-    info = group.values[anchor.operand(0)]
-    if not info.elements or info.block or group.writes[0].block:
-        return None
-    outer, length, inner = rows_along(info.shape, anchor.attributes["axis"])
-    return Problem(outer=outer, length=length, inner=inner, operator=anchor, dtype=info.dtype)
-
-
-def cumulative_kernel(
-    group: Group, problem: Problem, config: Config, target: GpuTarget
-) -> KernelSource:
-    """The kernel of a group: sums of chunks, if there are several, and the running sums."""
-    division = problem.division(config, target)
-    data = Parameter("const Problem::Element*", "data", problem.operator.operand(0))
-    results = Parameter("Problem::Element*", "results", group.inputs)
-    totals = Parameter("Problem::Sum*", "totals", group.inputs + 1)
-    kernels: list[str] = []
-    launches: list[Launch] = []
-    several = division.chunks > 1
-
-    def add(name: str, function: str, chunks: int, buffers: Sequence[Parameter]) -> None:
-        grid = (division.blocks * chunks, 1, 1)
-        bare = Launch(f"{group.name}_{name}", (), grid, (config.threads, 1, 1))
-        call = f"{function}<Problem>({', '.join(own.name for own in buffers)})"
-        text, launch = kernel(bare, buffers, call)
-        kernels.append(text)
-        launches.append(launch)
-
-    if several:
-        add("sums", "sum_chunks", division.chunks - 1, [data, totals])
-    known = [replace(totals, type=f"const {totals.type}")] if several else []
-    add("scan", "scan_chunks", division.chunks, [data, *known, results])
-    scratch = (division.chunks - 1) * problem.rows * sum_bytes(problem.dtype)
-    text = "".join([header("cumulative"), "\n", _constants(problem, config, division), *kernels])
-    return KernelSource(text, tuple(launches), (scratch,) if scratch else ())
-
-
 def sum_bytes(dtype: str) -> int:
     """The bytes of a sum: halves are added in float32."""
     return max(4, ELEMENT_BYTES[dtype])
@@ -171,10 +130,16 @@ class ScanRows(Template[Problem, Config, GpuTarget]):
 
     name = "cumulative"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only running sum of a group."""
-        problem = read_cumulative(group)
-        return [problem] if problem else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The running sum that a group is, of a row-major tensor; None for any other group."""
+        (anchor, *others) = group.operators
+        if anchor.type != "CumSum" or others or anchor.operand(0) >= group.inputs:
+            return None
+        info = group.values[anchor.operand(0)]
+        if not info.elements or info.block or group.writes[0].block:
+            return None
+        outer, length, inner = rows_along(info.shape, anchor.attributes["axis"])
+        return Problem(outer=outer, length=length, inner=inner, operator=anchor, dtype=info.dtype)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """Blocks of whole warps, whose threads have a few elements."""
@@ -196,4 +161,29 @@ class ScanRows(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        return cumulative_kernel(group, problem, config, target)
+        """The kernel of a group: sums of chunks, if there are several, and the running sums."""
+        division = problem.division(config, target)
+        data = Parameter("const Problem::Element*", "data", problem.operator.operand(0))
+        results = Parameter("Problem::Element*", "results", group.inputs)
+        totals = Parameter("Problem::Sum*", "totals", group.inputs + 1)
+        kernels: list[str] = []
+        launches: list[Launch] = []
+        several = division.chunks > 1
+
+        def add(name: str, function: str, chunks: int, buffers: Sequence[Parameter]) -> None:
+            grid = (division.blocks * chunks, 1, 1)
+            bare = Launch(f"{group.name}_{name}", (), grid, (config.threads, 1, 1))
+            call = f"{function}<Problem>({', '.join(own.name for own in buffers)})"
+            text, launch = kernel(bare, buffers, call)
+            kernels.append(text)
+            launches.append(launch)
+
+        if several:
+            add("sums", "sum_chunks", division.chunks - 1, [data, totals])
+        known = [replace(totals, type=f"const {totals.type}")] if several else []
+        add("scan", "scan_chunks", division.chunks, [data, *known, results])
+        scratch = (division.chunks - 1) * problem.rows * sum_bytes(problem.dtype)
+        text = "".join(
+            [header("cumulative"), "\n", _constants(problem, config, division), *kernels]
+        )
+        return KernelSource(text, tuple(launches), (scratch,) if scratch else ())

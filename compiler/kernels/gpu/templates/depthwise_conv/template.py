@@ -1,6 +1,6 @@
 """Depthwise convolutions with large windows: GEMMs with Toeplitz matrices."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -76,34 +76,6 @@ class Config:
         return 32 * CHANNELS * self.strips
 
 
-def read_depthwise(group: Group) -> Problem | None:
-    """The problem of a depthwise convolution of a blocked image with a large window; else None."""
-    anchor = group.only("Conv")
-    if anchor is None or not is_fusible(group, anchor):
-        return None
-    conv = read_convolution(group, anchor)
-    if conv is None or conv.image.block != CHANNELS or len(conv.result) != 4:
-        return None
-    channels, _, *kernel = conv.weight.view.shape
-    alone = anchor.attributes["group"] == conv.source[1] == channels
-    if not alone or conv.weight.dtype != conv.image.dtype:
-        return None
-    problem = Problem(**vars(conv))
-    large = prod(kernel) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
-    return problem if large else None
-
-
-def configs_of(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The configs that fit registers and shared memory and waste less than a tile, and a strip."""
-    rows, columns = problem.result[2:]
-    for strips in STRIPS:
-        for tiles in TILES:
-            config = Config(strips, tiles)
-            whole = (strips - 1) * ROWS < rows and (tiles - 1) * COLUMNS < columns
-            if whole and _fits(problem, config, target):
-                yield config
-
-
 def pieces(problem: Problem, config: Config) -> int:
     """Pieces of eight columns of the image in a block's tile."""
     return round_up((config.tiles - 1) * problem.window.strides[1] + 2 * problem.steps, 2)
@@ -151,16 +123,30 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
     name = "depthwise_conv"
     sources = ("depthwise_conv.cuh",)
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only convolution of a group."""
-        if not target.has_mma:
-            return []
-        problem = read_depthwise(group)
-        known = problem and PRECISIONS.get(problem.image.dtype, ("", ""))[0] == target.precision
-        return [problem] if problem and known and next(configs_of(problem, target), None) else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The only convolution of a group, if it is of each channel alone with a large window."""
+        anchor = group.only("Conv") if target.has_mma else None
+        conv = read_convolution(group, anchor) if anchor and is_fusible(group, anchor) else None
+        if conv is None or conv.image.block != CHANNELS or len(conv.result) != 4:
+            return None
+        channels, _, *kernel = conv.weight.view.shape
+        alone = conv.anchor.attributes["group"] == conv.source[1] == channels
+        if not alone or conv.weight.dtype != conv.image.dtype:
+            return None
+        problem = Problem(**vars(conv))
+        large = prod(kernel) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
+        known = PRECISIONS.get(conv.image.dtype, ("", ""))[0] == target.precision
+        return problem if large and known and next(self.configs(problem, target), None) else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        return configs_of(problem, target)
+        """The configs that fit a block and waste less than a tile, and a strip."""
+        rows, columns = problem.result[2:]
+        for strips in STRIPS:
+            for tiles in TILES:
+                config = Config(strips, tiles)
+                whole = (strips - 1) * ROWS < rows and (tiles - 1) * COLUMNS < columns
+                if whole and _fits(problem, config, target):
+                    yield config
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, and the copies and MMAs of the blocks that an SM has."""

@@ -1,6 +1,5 @@
 """Fourier transforms of rows, each by some threads of a block."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
@@ -51,18 +50,6 @@ class Problem:
         return self.rows_of_block * (self.length + self.length // 32 + 1) * ELEMENT_BYTES
 
 
-def read_transform(group: Group) -> Problem | None:
-    """The transform that a group is; None for any other group, or too long a one."""
-    (anchor, *others) = group.operators
-    if anchor.type != FOURIER or others or any(i >= group.inputs for i in anchor.inputs if i):
-        return None
-    rows, have = group.values[anchor.operand(0)].shape
-    length, bins = anchor.attributes["length"], anchor.attributes["bins"]
-    problem = Problem(anchor, rows, have, length, bins)
-    fits = problem.shared_bytes <= DEFAULT_SHARED_BYTES and rows > 0
-    return problem if fits and radices_of(length) else None
-
-
 def _constants(problem: Problem) -> str:
     attributes = problem.operator.attributes
     inverse = bool(attributes["inverse"])
@@ -97,10 +84,16 @@ class TransformRows(OneWay[Problem, GpuTarget]):
 
     name = "fourier"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only transform of a group."""
-        problem = read_transform(group)
-        return [problem] if problem else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The transform that a group is; None for any other group, or too long a one."""
+        (anchor, *others) = group.operators
+        if anchor.type != FOURIER or others or any(i >= group.inputs for i in anchor.inputs if i):
+            return None
+        rows, have = group.values[anchor.operand(0)].shape
+        length, bins = anchor.attributes["length"], anchor.attributes["bins"]
+        problem = Problem(anchor, rows, have, length, bins)
+        fits = problem.shared_bytes <= DEFAULT_SHARED_BYTES and rows > 0
+        return problem if fits and radices_of(length) else None
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Waves of blocks with the latencies of their stages, or the traffic of the tensors."""

@@ -1,6 +1,5 @@
 """MaxPool of images in blocks of channels, which are read as vectors."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -53,11 +52,22 @@ class MaxPool(OneWay[Problem, GpuTarget]):
 
     name = "max_pool"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only pooling of a group."""
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The only pooling of a group, if it has no positions."""
         anchor = group.only("MaxPool")
-        problem = read_pool(group, anchor) if anchor else None
-        return [problem] if problem and is_fusible(group, problem.anchor) else []
+        image = find_operand(group, anchor.inputs[0]) if anchor else None
+        if anchor is None or image is None or not is_fusible(group, anchor):
+            return None
+        source = group.values[anchor.operand(0)].shape
+        result, *others = (group.values[i] for i in anchor.outputs if group.values[i].dtype)
+        if others or result.dtype != "float32":
+            return None
+        if not image.block or image.dtype in BYTE_TYPES or image.block != image.chunk:
+            return None
+        kernel = anchor.attributes["kernel_shape"]
+        window = operator_window(anchor, source, result.shape, kernel)
+        known = len(source) <= 5 and prod(window.kernel) <= MOST_TAPS
+        return Problem(anchor, image, source, result.shape, window) if known else None
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Loading the windows, or all memory once."""
@@ -77,20 +87,6 @@ class MaxPool(OneWay[Problem, GpuTarget]):
         function, launch = kernel(launch, own, call)
         parts += [block_store(store, group, problem.block), function]
         return KernelSource("\n".join(parts), (launch,), flops=group.operations)
-
-
-def read_pool(group: Group, anchor: Node) -> Problem | None:
-    """The problem of a pooling without positions; None for any other."""
-    image, info = find_operand(group, anchor.inputs[0]), group.values[anchor.operand(0)]
-    results = [group.values[i] for i in anchor.outputs if group.values[i].dtype]
-    if image is None or len(results) > 1 or results[0].dtype != "float32":
-        return None
-    if not image.block or image.dtype in BYTE_TYPES or image.block != image.chunk:
-        return None
-    kernel = anchor.attributes["kernel_shape"]
-    window = operator_window(anchor, info.shape, results[0].shape, kernel)
-    known = len(info.shape) <= 5 and prod(window.kernel) <= MOST_TAPS
-    return Problem(anchor, image, info.shape, results[0].shape, window) if known else None
 
 
 def _constants(problem: Problem) -> str:

@@ -1,6 +1,6 @@
 """Recurrences: all steps in one kernel, the recurrent weights in registers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from compiler.graph.fusion.recurrences import (
@@ -44,26 +44,6 @@ class Problem:
     operator: Node
     reads: Mapping[str, Buffer]
     writes: Mapping[str, Buffer]
-
-
-def read_recurrence(group: Group) -> Problem | None:
-    """The problem of a group that is a recurrence, casts aside; None for any other."""
-    operator = group.only("Recurrence")
-    if operator is None or {op.type for op in group.operators} > {"Recurrence", "Cast"}:
-        return None
-    reads, writes = _reads(group, operator), _writes(group, operator)
-    if reads is None or writes is None or not group.weights[reads["weights"].argument]:
-        return None
-    steps, batch, _ = group.values[operator.operand(0)].shape
-    directions, _, hidden = group.values[operator.operand(1)].shape
-    cell, after = str(operator.attributes["cell"]), operator.attributes["linear_before_reset"]
-    exchanges = 1 if after else 2
-    return Problem(
-        Recurrence(cell, steps, batch, hidden, directions, exchanges=exchanges),
-        operator,
-        reads,
-        writes,
-    )
 
 
 def _reads(group: Group, operator: Node) -> dict[str, Buffer] | None:
@@ -234,10 +214,21 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
     name = "recurrence"
     sources = ("recurrence.cuh", "arrivals.cuh", "instructions.cuh")
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The recurrence that a group is."""
-        problem = read_recurrence(group)
-        return [problem] if problem and next(self.configs(problem, target), None) else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The problem of a group that is a recurrence, casts aside; None for any other."""
+        operator = group.only("Recurrence")
+        if operator is None or {op.type for op in group.operators} > {"Recurrence", "Cast"}:
+            return None
+        reads, writes = _reads(group, operator), _writes(group, operator)
+        if reads is None or writes is None or not group.weights[reads["weights"].argument]:
+            return None
+        steps, batch, _ = group.values[operator.operand(0)].shape
+        directions, _, hidden = group.values[operator.operand(1)].shape
+        cell, after = str(operator.attributes["cell"]), operator.attributes["linear_before_reset"]
+        exchanges = 1 if after else 2
+        sizes = Recurrence(cell, steps, batch, hidden, directions, exchanges=exchanges)
+        problem = Problem(sizes, operator, reads, writes)
+        return problem if next(self.configs(problem, target), None) else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[RecurrentConfig]:
         """The configs whose weights fit the registers and shared memory of a cluster."""

@@ -1,6 +1,5 @@
 """ScatterND and ScatterElements, in which each element of the result has one thread."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -108,24 +107,6 @@ class Problem:
         sms = target.device.sms
         ranges = BLOCKS * sms if self.slices else min(MOST_RANGES, THREADS * sms // self.columns)
         return -(-self.slots // max(1, ranges))
-
-
-def read_scatter(group: Group) -> Problem | None:
-    """The scatter that a group consists of; None for any other group."""
-    operator, *others = group.operators
-    if others or operator.type not in SCATTERS:
-        return None
-    if operator.attributes["reduction"] not in COMBINATIONS:
-        return None
-    data, indices, updates = (operator.operand(i) for i in range(3))
-    held = [group.constants[i].size for i in (indices, updates) if i in group.constants]
-    if data in group.constants or max(held, default=1) > 1 or group.values[data].code:
-        return None
-    shape, places = group.values[data].shape, group.values[indices].shape
-    if not prod(places) or not prod(shape):
-        return None
-    axis = operator.attributes["axis"] if operator.type == "ScatterElements" else 0
-    return Problem(operator, shape, places, axis)
 
 
 COPY_THREADS, COPY_ITEMS = 256, 4
@@ -247,10 +228,22 @@ class Scatter(OneWay[Problem, GpuTarget]):
 
     name = "scatter"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The scatter that a group consists of."""
-        problem = read_scatter(group)
-        return [problem] if problem else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The scatter that a group consists of; None for any other group."""
+        operator, *others = group.operators
+        if others or operator.type not in SCATTERS:
+            return None
+        if operator.attributes["reduction"] not in COMBINATIONS:
+            return None
+        data, indices, updates = (operator.operand(i) for i in range(3))
+        held = [group.constants[i].size for i in (indices, updates) if i in group.constants]
+        if data in group.constants or max(held, default=1) > 1 or group.values[data].code:
+            return None
+        shape, places = group.values[data].shape, group.values[indices].shape
+        if not prod(places) or not prod(shape):
+            return None
+        axis = operator.attributes["axis"] if operator.type == "ScatterElements" else 0
+        return Problem(operator, shape, places, axis)
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Copying, looking through all indices, and a thread's share of the updates."""

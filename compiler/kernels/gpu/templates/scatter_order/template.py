@@ -1,6 +1,6 @@
 """ScatterOrder, in which each block sorts the updates of a range of slots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
@@ -186,16 +186,13 @@ class SortUpdates(OneWay[Problem, GpuTarget]):
 
     name = "scatter_order"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The order that a group ends in."""
-        # The order that a group ends in, others computing its indices; None for any other group.
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The order that a group ends in, others computing its indices; None for any other."""
         *_, anchor = group.operators
         if anchor.type != SCATTER_ORDER or group.outputs != anchor.outputs:
-            problem = None
-        else:
-            info = group.values[anchor.operand(0)]
-            problem = Problem(anchor, info.dtype, info.elements, anchor.attributes["slots"])
-        return [problem] if problem else []
+            return None
+        info = group.values[anchor.operand(0)]
+        return Problem(anchor, info.dtype, info.elements, anchor.attributes["slots"])
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """The chunks of all indices that a block reads, or those of its bucket that it sorts."""

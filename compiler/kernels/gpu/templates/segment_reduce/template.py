@@ -167,10 +167,9 @@ class ReduceSegments(OneWay[Problem, GpuTarget]):
 
     name = "segment_reduce"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only reduction of a group."""
-        problem = read_segment_reduce(group)
-        return [problem] if problem else []
+        return read_segment_reduce(group)
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Memory traffic, and the latency of the loads of a segment of average length."""

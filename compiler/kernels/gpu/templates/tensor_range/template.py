@@ -1,6 +1,6 @@
 """Elementwise operators on a tensor and its range: dynamic quantisations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.tensor_range.emit import (
@@ -38,10 +38,9 @@ class TensorRange(Template[Problem, Config, GpuTarget]):
 
     name = "tensor_range"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only range of a group."""
-        problem = read_range(group)
-        return [problem] if problem else []
+        return read_range(group)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """Any number of blocks."""

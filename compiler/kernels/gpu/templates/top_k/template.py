@@ -253,10 +253,9 @@ class SortRows(Template[Problem, Config, GpuTarget]):
 
     name = "top_k"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only TopK of a group."""
-        problem = read_top_k(group)
-        return [problem] if problem else []
+        return read_top_k(group)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """Blocks of whole warps; large ones merge less often."""
