@@ -8,7 +8,7 @@ import onnx
 
 from tests.fuzz.case import Array, Case
 from tests.fuzz.draw import Draw, Shape
-from tests.fuzz.graphs import BFLOAT16, grow, make_case
+from tests.fuzz.graphs import BFLOAT16, NEWEST, grow, make_case
 from tests.fuzz.grower import Grower, Unsuitable
 from tests.fuzz.oracle import free_names, value_info
 from tests.fuzz.pipelines import pipeline
@@ -64,10 +64,10 @@ def random_narrow(seed: int, target: str) -> Case | None:
     """A model in bfloat16, or one that reads constants of few bits."""
     draw = Draw(seed)
     if draw.chance(0.5):
-        grower = Bfloat(draw, draw.randint(13, 26))
+        grower = Bfloat(draw, draw.randint(13, NEWEST))
         grow(draw, grower, draw.choice([1, 1, 2, 3, 5, 8]))
     else:
-        grower = Typed(draw, draw.randint(19, 26))
+        grower = Typed(draw, draw.randint(19, NEWEST))
         for _ in range(draw.randint(1, 3)):
             grower.attempt(_small)
     return make_case("narrow", seed, draw, grower, target, pipeline(draw))
