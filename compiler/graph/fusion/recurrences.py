@@ -7,6 +7,7 @@ from itertools import product
 from compiler.net.operators.recurrence import GATES
 from compiler.target.target import GpuTarget, Target, parse_gpu
 from compiler.tensors.arithmetic import ceil_div
+from compiler.tensors.substitution import is_symbolic
 
 ELEMENT_BYTES = {"fp16": 2, "bf16": 2, "tf32": 4}
 """Bytes of weights and states on tensor cores, by the target's precision."""
@@ -171,9 +172,12 @@ def step_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) 
 
 
 def has_kernel(recurrence: Recurrence, target: Target) -> bool:
-    """Whether one kernel for all steps fits the target and is faster than a few for each step."""
+    """Whether one kernel for all steps fits the target and is faster than a few for each step.
+
+    On a CPU that is so where a run decides the steps: of known ones each has a kernel on all cores.
+    """
     if not target.is_gpu:
-        return False
+        return is_symbolic(recurrence.steps)
     gpu = parse_gpu(str(target))
     times = (kernel_us(recurrence, config, gpu) for config in recurrent_configs(recurrence, gpu))
     # The estimated microseconds of one step after another; directions run side by side.

@@ -19,6 +19,10 @@ Elements = TypeVar("Elements", bound=Callable[..., Scalar])
 """A function of elements."""
 
 
+ELEMENT_FUNCTIONS: dict[str, Callable[..., Scalar]] = {}
+"""The functions of elements, by operator; others are functions of mathematics."""
+
+
 def constant_like(x: Scalar, value: float) -> Scalar:
     """A constant of a scalar's dtype."""
     return tirx.const(value, dtype_of(x))
@@ -41,9 +45,19 @@ def activation(type: str) -> Callable[[Elements], Elements]:
             return elementwise(context, partial(function, **own))
 
         lowering(type)(lower)
+        ELEMENT_FUNCTIONS[type] = function
         return function
 
     return register
+
+
+def element_function(type: str, **attributes: float) -> Callable[[Scalar], Scalar]:
+    """An activation function of elements, with those of the attributes that it has."""
+    if type not in ELEMENT_FUNCTIONS:
+        return lambda x: call(type.lower(), x)
+    function = ELEMENT_FUNCTIONS[type]
+    own = {name: attributes[name] for name in signature(function).parameters if name in attributes}
+    return partial(function, **own)
 
 
 @activation("Relu")

@@ -90,6 +90,12 @@ def turns(count: Any) -> Any:
     return T.serial(0, expression(count))
 
 
+def vector(elements: int) -> Any:
+    """A loop whose turns are the elements of a vector."""
+    script: Any = T  # TVM's stubs leave out `vectorized`
+    return script.vectorized(0, elements)
+
+
 @contextmanager
 def launch(blocks: Any) -> Generator[Any]:
     """A launch of statements for each number below `blocks`.

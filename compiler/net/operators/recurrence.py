@@ -82,7 +82,7 @@ RECURRENCES: dict[str, OpSpec] = {
             "input_forget": flag(0),
             "linear_before_reset": flag(1),
         },
-        facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * use.shape(1)[-1]),
+        facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * use.shape(1)[-1], sized=True),
         T=FLOATS,
     ),
 }

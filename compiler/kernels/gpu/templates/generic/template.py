@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
+from compiler.errors import KernelError
 from compiler.kernels.gpu.generic import element_threads, items_of, schedule_gpu
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.source import cuda_text
@@ -12,7 +13,7 @@ from compiler.kernels.sizes import hinted
 from compiler.kernels.template import KernelSource, OneWay, Outlines
 from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
 from compiler.kernels.tir.sized_launches import SizesOperand
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, RECURRENCE, Kind
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.extents import NotForAllSizes
@@ -44,7 +45,15 @@ class Generic(OneWay[None, GpuTarget], Outlines):
         return 0.0
 
     def emit(self, group: Group, problem: None, config: None, target: GpuTarget) -> KernelSource:
-        """The kernel; raises KernelError if it would touch more than the group's tensors."""
+        """The kernel; raises KernelError if it would touch more than the group's tensors.
+
+        So it does for a recurrence, whose steps one thread would take.
+        """
+        if (recurrence := group.only(RECURRENCE)) is not None:
+            raise KernelError(
+                f"no kernel for {recurrence.label}: GPUs have kernels of all its steps together for"
+                " some sizes: import the model for the target, which unrolls others"
+            )
         symbols = group.symbols
         sizes = SizesOperand(group.inputs, symbols) if symbols else None
         device = split_device(schedule_gpu(with_wide_reductions(group)), group.name, target, sizes)
