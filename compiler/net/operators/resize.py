@@ -1,6 +1,7 @@
 """The entry of Resize."""
 
 from fractions import Fraction
+from functools import cache
 from math import floor
 from typing import Any
 
@@ -27,15 +28,45 @@ from compiler.tensors.substitution import is_symbolic
 EXACT_IN_FLOAT32 = 1 << 24
 """Whole numbers up to this one are exact in float32, and so are halves, quarters of them."""
 
+LARGEST_ROUNDED = 1 << 16
+"""The largest size whose products by a scale are compared with those by a fraction."""
+
+DENOMINATORS = (1 << 6, 1 << 12)
+"""The largest denominators of fractions that are tried for a scale."""
+
+LARGEST_PRODUCT = (1 << 31) - 1
+"""The largest number that kernels compute with sizes."""
+
 
 def scaled_size(size: int, scale: float) -> int:
     """A dimension times a scale in float32, truncated, like onnxruntime and PyTorch."""
     if is_symbolic(size):
-        factor = Fraction(float(np.float32(scale)))
-        if size * factor.numerator > EXACT_IN_FLOAT32:
+        factor, most = _factor_of(scale)
+        if size > most:
             raise Undecided(f"{size} times {scale} is rounded")
         return size * factor.numerator // factor.denominator
     return int(np.float32(size) * np.float32(scale))
+
+
+@cache
+def _factor_of(scale: float) -> tuple[Fraction, int]:
+    """A factor, and the largest size of those whose multiples by it are truncated as in float32.
+
+    It is the scale if that is a fraction of few digits; 0.3 is 3 / 10, as float32 rounds products.
+    """
+    exact = Fraction(float(np.float32(scale)))
+    sizes = np.arange(LARGEST_ROUNDED + 1)
+    products = (sizes.astype(np.float32) * np.float32(scale)).astype(np.int64)
+
+    def most_of(factor: Fraction) -> int:
+        unequal = np.flatnonzero(sizes * factor.numerator // factor.denominator != products)
+        agreeing = int(unequal[0]) - 1 if unequal.size else LARGEST_ROUNDED
+        return min(agreeing, LARGEST_PRODUCT // max(1, factor.numerator))
+
+    near = [exact.limit_denominator(largest) for largest in DENOMINATORS]
+    known = [(EXACT_IN_FLOAT32 // exact.numerator, exact)]
+    most, factor = max([*known, *((most_of(own), own) for own in near)], key=lambda pair: pair[0])
+    return factor, most
 
 
 def _check_length(what: str, values: list[float], axes: list[int], shape: Shape) -> None:

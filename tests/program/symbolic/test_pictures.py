@@ -10,7 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
+from compiler.net.operators.resize import scaled_size
 from compiler.program.model import DynamicModule
+from compiler.tensors.assumptions import assuming
+from compiler.tensors.extents import Undecided, extent_of, value_at
+from compiler.tensors.symbols import Symbol
 from tests.program.checks import check
 from tests.program.symbolic.test_running import LOGGER, messages, tensor
 
@@ -93,6 +97,18 @@ def upsampler() -> onnx.ModelProto:
     return net.model(net.add("Sum", *ways))
 
 
+def shrunk() -> onnx.ModelProto:
+    """Resizes by scales that are rounded in float32."""
+    net = Network()
+    scales = net.constant(np.array([1, 1, 0.7, 0.3], "f4"))
+    same = {"coordinate_transformation_mode": "asymmetric"}
+    ways = [
+        net.add("Resize", "x", "", scales, mode="nearest", nearest_mode="floor", **same),
+        net.add("Resize", "x", "", scales, mode="linear"),
+    ]
+    return net.model(net.add("Sum", *ways))
+
+
 def pools() -> onnx.ModelProto:
     """Pools whose windows reach over the ends of a picture."""
     net = Network()
@@ -106,7 +122,7 @@ def pools() -> onnx.ModelProto:
     return net.model(net.add("Sum", *ways))
 
 
-@pytest.mark.parametrize("network", [classifier, pyramid, upsampler, pools])
+@pytest.mark.parametrize("network", [classifier, pyramid, upsampler, shrunk, pools])
 def test_pictures_of_all_sizes_are_compiled_for_once(
     network: Callable[[], onnx.ModelProto], caplog: pytest.LogCaptureFixture
 ):
@@ -126,3 +142,21 @@ def test_a_size_gives_what_a_module_for_it_alone_does():
     alone = compiler.compile(model, input_shapes={"x": second.shape}, threads=1)
     for name, array in alone.run({"x": second}).items():
         np.testing.assert_allclose(module.run({"x": second})[name], array, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.3, 0.7, 1 / 3, 1.5, 0.7234, 7.77, 100.3])
+def test_a_scaled_size_is_that_of_each_size(scale: float):
+    size = extent_of(Symbol("n", 2, None, 50))
+    with assuming() as assumptions:
+        scaled = scaled_size(size, scale)
+    (condition,) = assumptions
+    largest = max(n for n in range(1 << 17) if condition.holds({"n": n}))
+    assert largest > 1000
+    for n in (*range(2, 1000), *range(largest - 999, largest + 1)):
+        assert value_at(scaled, {"n": n}) == scaled_size(n, scale)
+
+
+def test_a_scale_whose_products_no_fraction_gives_is_one_of_numbers():
+    assert scaled_size(90, 1.3) == 116  # 117 less a rounding error; 10 become 13
+    with assuming(), pytest.raises(Undecided, match="is rounded"):
+        scaled_size(extent_of(Symbol("n", 2, None, 100)), 1.3)
