@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS
+from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS, STATES
 
 AddConstant = Callable[[str, np.ndarray], str]
 
@@ -34,9 +34,9 @@ def recurrence_nodes(
         zeros = store("zeros", np.zeros((directions, 5 * hidden), dtype))
         bias = f"{outputs[0] or outputs[1]}_bias"
         nodes.append(helper.make_node("Concat", [zeros, own[2]], [bias], axis=1))
-    given = [own[0], store("identity", identity), own[1], bias, own[3], own[4]]
-    given += [own[5]] * (cell == "LSTM")
-    kept = outputs if cell == "LSTM" else outputs[:2]
+    states = STATES[cell]
+    given = [own[0], store("identity", identity), own[1], bias, own[3], *own[4 : 4 + states]]
+    kept = outputs[: 1 + states]
     nodes.append(helper.make_node(cell, given, kept, **_attributes(attributes, directions, hidden)))
     return nodes
 

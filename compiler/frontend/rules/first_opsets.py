@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import onnx
 
+from compiler.frontend.evaluate import schema_of
 from compiler.frontend.graph import Unsupported
 from compiler.frontend.rules.call import Call
 from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.support.registry import Registry
 
 FIRST_KNOWN = 7
 """The oldest opset whose forms the rules know."""
@@ -14,13 +16,20 @@ FIRST_KNOWN = 7
 _REMOVED = ("consumed_inputs", "output_sequence")
 """Attributes without a meaning for the result."""
 
+_CHANGES: dict[str, Callable[[Call], None]] = {}
+"""The changes of operators whose form changed before opset 7, but for what broadcasts."""
+
+_changes = Registry(_CHANGES)
+
 
 def modernise(call: Call) -> None:
     """Rewrite a node of a first opset in place; raises Unsupported or Mismatch."""
     call.drop(*_REMOVED)
-    change = _CHANGES.get(call.op_type)
-    if change is not None:
-        change(call)
+    schema = schema_of(call.op_type, call.version)
+    if call.op_type in _CHANGES:
+        _CHANGES[call.op_type](call)
+    elif schema is not None and "broadcast" in schema.attributes:
+        _broadcast(call)
 
 
 def _append_axes(call: Call, count: int) -> None:
@@ -44,6 +53,7 @@ def _broadcast(call: Call) -> None:
         _append_axes(call, missing)
 
 
+@_changes("PRelu")
 def _slope(call: Call) -> None:
     """A slope of several numbers has one for each channel."""
     slope = call.operand(1)
@@ -52,29 +62,35 @@ def _slope(call: Call) -> None:
         _append_axes(call, missing)
 
 
+@_changes("Gemm")
 def _gemm(call: Call) -> None:
     call.drop("broadcast")
 
 
+@_changes("BatchNormalization")
 def _batch_normalization(call: Call) -> None:
     if not call.take("is_test"):
         call.attributes["training_mode"] = 1
 
 
+@_changes("Dropout")
 def _dropout(call: Call) -> None:
     if not call.take("is_test") and call["ratio"]:
         raise Unsupported("it drops values at random (is_test=0)", "export for inference")
 
 
+@_changes("Reshape")
 def _reshape(call: Call) -> None:
     if "shape" in call.attributes:
         call.inputs = [call.operand(0), call.vector(call.attributes.pop("shape"))]
 
 
+@_changes("Concat")
 def _concat(call: Call) -> None:
     call.attributes.setdefault("axis", 1)
 
 
+@_changes("Cast")
 def _cast(call: Call) -> None:
     target = call.attributes.get("to")
     if isinstance(target, str):
@@ -83,11 +99,13 @@ def _cast(call: Call) -> None:
         call.attributes["to"] = onnx.TensorProto.DataType.Value(target)
 
 
+@_changes("Pad")
 def _pad(call: Call) -> None:
     if "paddings" in call.attributes:
         call.attributes["pads"] = call.attributes.pop("paddings")
 
 
+@_changes("GlobalLpPool", "LpPool")
 def _norm(call: Call) -> None:
     """The order of a norm was a float."""
     check_order(call["p"])
@@ -100,17 +118,20 @@ def check_order(order: float) -> None:
         raise Unsupported(f"its norm is of order {order}", "use an integer")
 
 
+@_changes("Selu")
 def _selu(call: Call) -> None:
     if call.version < 6:  # the defaults were rounded
         call.attributes = {"alpha": 1.6732, "gamma": 1.0507, **call.attributes}
 
 
+@_changes("Split")
 def _split(call: Call) -> None:
     if len(call.inputs) > 1 and call.inputs[1] is not None:
         call.attributes["split"] = [int(size) for size in call.content(1).reshape(-1)]
     call.inputs = call.inputs[:1]
 
 
+@_changes("Tile")
 def _tile(call: Call) -> None:
     """The first form repeats one axis."""
     if call.version < 6 and len(call.inputs) > 2:
@@ -119,27 +140,8 @@ def _tile(call: Call) -> None:
         call.inputs = [call.data, call.vector(repeats)]
 
 
+@_changes("Upsample")
 def _upsample(call: Call) -> None:
     if "scales" not in call.attributes:
         height, width = (call.attributes.pop(f"{name}_scale") for name in ("height", "width"))
         call.attributes["scales"] = [1.0, 1.0, height, width]
-
-
-_CHANGES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys("Add And Div Equal Greater Less Mul Or Pow Sub Xor".split(), _broadcast),
-    "BatchNormalization": _batch_normalization,
-    "Cast": _cast,
-    "Concat": _concat,
-    "Dropout": _dropout,
-    "Gemm": _gemm,
-    "GlobalLpPool": _norm,
-    "LpPool": _norm,
-    "PRelu": _slope,
-    "Pad": _pad,
-    "Reshape": _reshape,
-    "Selu": _selu,
-    "Split": _split,
-    "Tile": _tile,
-    "Upsample": _upsample,
-}
-"""The changes of operators whose form changed before opset 7."""

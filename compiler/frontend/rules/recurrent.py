@@ -13,7 +13,7 @@ from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.whole_recurrences import whole_recurrence
 from compiler.frontend.semantics.activations import activation_parameters, standard_activation
 from compiler.frontend.semantics.table import LSTM_CLIP_CELL, RECURRENT_ACTIVATION_DEFAULTS
-from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS
+from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, STATES
 
 State = list[Value]
 Activation = Callable[[Value], Value]
@@ -275,7 +275,7 @@ def _without_steps(call: Call, directions: int, batch: int) -> list[Value]:
     batch_first = call["layout"]
     shape = (batch, 0, directions, hidden) if batch_first else (0, directions, batch, hidden)
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
-    initial = [call.input(i) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
+    initial = [call.input(i) for i in (5, 6)[: STATES[call.op_type]]]
     dtype = call.data.dtype
     states = [call.filled(0, state, dtype) if value is None else value for value in initial]
     return [call.filled(0, shape, dtype), *states][: len(call.used)]
@@ -300,7 +300,7 @@ def unrolled(
     for index, functions in enumerate(_activations(call, len(backwards))):
         cell = make(call, index, functions)
         parts = call.parts(cell.projected(flat), 0, [batch] * steps)
-        first = [_initial(call, i, index, batch) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
+        first = [_initial(call, i, index, batch) for i in (5, 6)[: STATES[call.op_type]]]
         outputs, state = _run(call, cell, parts, first, backwards[index])
         sequences.append(outputs)
         states.append(state)

@@ -9,6 +9,7 @@ from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.semantics.table import LSTM_CLIP_CELL
 from compiler.graph.fusion.recurrences import Recurrence
+from compiler.net.operators.recurrence import STATES
 
 DTYPES = ("float32", "float16")
 """The types of tensors that kernels for all steps read."""
@@ -41,7 +42,7 @@ def whole_recurrence(
         call.operand(2),
         own_bias,
         _lengths(call, sizes.steps),
-        *(_state(call, index) for index in (5, 6)[: 1 + (call.op_type == "LSTM")]),
+        *(_state(call, index) for index in (5, 6)[: STATES[call.op_type]]),
     ]
     while inputs[-1] is None:
         inputs.pop()

@@ -12,15 +12,21 @@ from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.injective import split_sizes
 from compiler.net.operators.pooling import WINDOW_POOLS
+from compiler.support.registry import Registry
 
 _RENAMED = {"Mean": "Max", "Scatter": "ScatterElements", "Sum": "Max"}
 """Operators with the same shape rules as another one."""
 
+_FORMS: dict[str, Callable[[ModelNode], ModelNode | None]] = {}
+_forms = Registry(_FORMS)
 
+
+@_forms(*_RENAMED)
 def _renamed(node: ModelNode) -> ModelNode:
     return replace(node, op_type=_RENAMED[node.op_type])
 
 
+@_forms("Split")
 def _split(node: ModelNode) -> ModelNode:
     """Parts are of equal size before opset 18; since then `num_outputs` is their number."""
     shape = node.shape()
@@ -36,15 +42,18 @@ def _split(node: ModelNode) -> ModelNode:
     return replace(node, attributes={"axis": node["axis"], "split": sizes})
 
 
+@_forms("Cast")
 def _cast(node: ModelNode) -> ModelNode | None:
     """Rewriting reports a target type that kernels do not support."""
     return node if node.attributes["to"] in ONNX_DTYPES else None
 
 
+@_forms("Clip")
 def _clip(node: ModelNode) -> ModelNode:
     return replace(node, attributes={})
 
 
+@_forms("LogSoftmax", "Softmax")
 def _softmax(node: ModelNode) -> ModelNode:
     axis = node["axis"]
     if node.version < 13 and "axis" not in node.attributes and len(node.shape()) < 2:
@@ -69,18 +78,24 @@ def resize_form(node: ModelNode) -> ModelNode:
     return replace(node, inputs=inputs, attributes=attributes)
 
 
+_forms("Resize")(resize_form)
+
+
+@_forms("Upsample")
 def _upsample(node: ModelNode) -> ModelNode:
     scales = node.attributes.get("scales")
     factors = node.input(1) if scales is None else constant("", np.asarray(scales, np.float32))
     return replace(node, op_type="Resize", inputs=[node.data, None, factors], attributes={})
 
 
+@_forms("BatchNormalization")
 def _batch_normalization(node: ModelNode) -> ModelNode | None:
     """Old forms have up to five results, or statistics of each activation."""
     old = len(node.used) > 1 or not node["spatial"]
     return None if old else node
 
 
+@_forms("GroupNormalization")
 def _group_normalization(node: ModelNode) -> ModelNode | None:
     return node if node.version >= 21 else None
 
@@ -92,34 +107,22 @@ def _convolution(node: ModelNode) -> ModelNode:
     return replace(node, attributes={n: v for n, v in node.attributes.items() if n != "auto_pad"})
 
 
+_forms(*WINDOW_POOLS, "Conv")(_convolution)
+
+
+@_forms("ConvInteger", "MatMulInteger")
 def _integers(node: ModelNode) -> ModelNode:
     """Zero points do not change the type; the table has only that of a whole operand 0."""
     return replace(_convolution(node), inputs=node.inputs[:2])
 
 
+@_forms("ConvTranspose")
 def _transposed(node: ModelNode) -> ModelNode | None:
     """Pads that follow from a result's shape are left to rewriting."""
     mode = node["auto_pad"]
     if mode not in ("NOTSET", "") or node.attributes.get("output_shape"):
         return None
     return _convolution(node)
-
-
-_FORMS: dict[str, Callable[[ModelNode], ModelNode | None]] = {
-    **dict.fromkeys(_RENAMED, _renamed),
-    **dict.fromkeys((*WINDOW_POOLS, "Conv"), _convolution),
-    **dict.fromkeys(("ConvInteger", "MatMulInteger"), _integers),
-    "BatchNormalization": _batch_normalization,
-    "Cast": _cast,
-    "Clip": _clip,
-    "ConvTranspose": _transposed,
-    "GroupNormalization": _group_normalization,
-    "LogSoftmax": _softmax,
-    "Resize": resize_form,
-    "Softmax": _softmax,
-    "Split": _split,
-    "Upsample": _upsample,
-}
 
 
 def newest_form(node: ModelNode) -> ModelNode | None:

@@ -11,6 +11,9 @@ from compiler.tensors.dtypes import FLOATS
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """How many gates a cell has, each with its rows of the weights."""
 
+STATES = {"RNN": 1, "GRU": 1, "LSTM": 2}
+"""How many states a cell has, the first of which is its output."""
+
 
 ACTIVATION_PARAMETERS: dict[str, dict[str, float]] = {
     "Affine": {"alpha": 1.0, "beta": 0.0},
