@@ -114,41 +114,37 @@ def _where(condition: Scalar, one: Scalar, other: Scalar) -> Scalar:
     return tirx.Let(first, one, tirx.Let(second, other, chosen))
 
 
-_FUNCTIONS: dict[str, Function] = {
-    "Add": wrapping.add,
-    "Sub": subtract,
-    "Mul": multiply,
-    "Div": divide,
-    "Neg": _negate,
-    "Abs": absolute,
-    "Sign": _sign,
-    "Reciprocal": lambda x: _one(x) / x,
-    "Sqrt": tirx.sqrt,
-    "Floor": tirx.floor,
-    "Ceil": tirx.ceil,
-    "Round": tirx.nearbyint,
-    "IsNaN": is_nan,
-    "Equal": equal,
-    "Greater": lambda a, b: sealed(wrapping.greater(a, b)),
-    "GreaterOrEqual": lambda a, b: sealed(wrapping.greater_or_equal(a, b)),
-    "Less": lambda a, b: sealed(wrapping.less(a, b)),
-    "LessOrEqual": lambda a, b: sealed(wrapping.less_or_equal(a, b)),
-    "And": lambda a, b: tirx.all(a, b),
-    "Or": lambda a, b: tirx.any(a, b),
-    "Xor": lambda a, b: tirx.NE(_comparable(a), _comparable(b)),
-    "Not": tirx.Not,
-    "BitwiseAnd": lambda a, b: a & b,
-    "BitwiseOr": lambda a, b: a | b,
-    "BitwiseXor": lambda a, b: a ^ b,
-    "BitwiseNot": _complement,
-    "Where": _where,
-}
-for _type, _function in _FUNCTIONS.items():
-    _register(_type, _function)
+_register("Add", wrapping.add)
+_register("Sub", subtract)
+_register("Mul", multiply)
+_register("Div", divide)
+_register("Neg", _negate)
+_register("Abs", absolute)
+_register("Sign", _sign)
+_register("Reciprocal", lambda x: _one(x) / x)
+_register("Sqrt", tirx.sqrt)
+_register("Floor", tirx.floor)
+_register("Ceil", tirx.ceil)
+_register("Round", tirx.nearbyint)
+_register("IsNaN", is_nan)
+_register("Equal", equal)
+_register("Greater", lambda a, b: sealed(wrapping.greater(a, b)))
+_register("GreaterOrEqual", lambda a, b: sealed(wrapping.greater_or_equal(a, b)))
+_register("Less", lambda a, b: sealed(wrapping.less(a, b)))
+_register("LessOrEqual", lambda a, b: sealed(wrapping.less_or_equal(a, b)))
+_register("And", lambda a, b: tirx.all(a, b))
+_register("Or", lambda a, b: tirx.any(a, b))
+_register("Xor", lambda a, b: tirx.NE(_comparable(a), _comparable(b)))
+_register("Not", tirx.Not)
+_register("BitwiseAnd", lambda a, b: a & b)
+_register("BitwiseOr", lambda a, b: a | b)
+_register("BitwiseXor", lambda a, b: a ^ b)
+_register("BitwiseNot", _complement)
+_register("Where", _where)
 
-for (
-    _name
-) in "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split():
+for _name in (
+    "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid"
+).split():
     _register(_name, partial(call, _name.lower()))
 
 
