@@ -70,9 +70,12 @@ class Template(Protocol[Problem, Config, Machine]):
         return None
 
     def match(self, group: Group, target: Machine) -> Sequence[Problem]:
-        """The problems that a group can be computed as: of most templates one at most."""
+        """The problems that a group can be computed as: of most templates one at most, and none
+        that no config fits."""
         problem = self.problem(group, target)
-        return [] if problem is None else [problem]
+        if problem is None or not any(True for _ in self.configs(problem, target)):
+            return []
+        return [problem]
 
     def configs(self, problem: Problem, target: Machine) -> Iterable[Config]:
         """The configs that fit the target; of equal estimates the first is taken."""

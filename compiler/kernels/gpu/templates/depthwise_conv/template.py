@@ -136,7 +136,7 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
         problem = Problem(**vars(conv))
         large = prod(kernel) >= FEWEST_TAPS and DEPTH * problem.steps <= WIDEST
         known = PRECISIONS.get(conv.image.dtype, ("", ""))[0] == target.precision
-        return problem if large and known and next(self.configs(problem, target), None) else None
+        return problem if large and known else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs that fit a block and waste less than a tile, and a strip."""

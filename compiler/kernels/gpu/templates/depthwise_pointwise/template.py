@@ -1,6 +1,6 @@
 """A depthwise convolution and the pointwise one after it, as one CUDA kernel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -77,19 +77,59 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
 
     name = "depthwise_pointwise"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The two convolutions of a group that has no others."""
-        problem = read_separable(group) if target.fuses_depthwise_pointwise else None
-        if problem is None or not is_fusible(problem.rest, problem.anchor):
-            return []
-        return [problem] if any(True for _ in candidates(problem, target)) else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The depthwise and pointwise convolution of a group, with constant weights; else None."""
+        convolutions = [op for op in group.operators if op.type == "Conv"]
+        if len(convolutions) != 2 or not target.fuses_depthwise_pointwise:
+            return None
+        depthwise, pointwise = convolutions
+        middle = depthwise.outputs[0]
+        alone = group.users(middle) == [pointwise] and middle not in group.outputs
+        if pointwise.inputs[0] != middle or not alone or None not in (*depthwise.inputs, None)[2:3]:
+            return None
+        if not are_separable(_shapes(group, depthwise), _shapes(group, pointwise)):
+            return None
+        relu = _relu(group, depthwise)
+        image = relu.inputs[0] if relu else depthwise.inputs[0]
+        before = replace(depthwise, inputs=(image, *depthwise.inputs[1:]))
+        window = read_grouped(group, before)
+        weight = find_operand(group, pointwise.inputs[1])
+        if window is None or weight is None or not weight.constant:
+            return None
+        gemm = pointwise_problem(group, pointwise, weight, window.image)
+        anchor = replace(pointwise, inputs=(window.image.read, *pointwise.inputs[1:]))
+        gone = (depthwise, pointwise, relu)
+        rest = tuple(anchor if op is pointwise else op for op in group.operators
+                     if op is pointwise or not any(op is other for other in gone))  # fmt: skip
+        own = replace(group, operators=rest)
+        if not is_fusible(own, anchor):
+            return None
+        return Problem(window, gemm, relu is not None, own, anchor)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The tiles without WGMMA and of one launch, with the strips that divide rows."""
-        return candidates(problem, target)
+        """The tiles without WGMMA and of one launch, with strips that fit rows and registers."""
+        columns = problem.window.result[-1]
+        strips = [p for p in (1, 2, 4)
+                  if columns % p == 0 and (p == 1 or problem.window.kept(p) <= KEPT)]  # fmt: skip
+        for tile in tiles(problem.gemm, target):
+            tile = replace(tile, stages=STAGES)
+            fits = shared_bytes(problem.gemm, tile, target) <= shared_room(problem.gemm, target)
+            plain = not tile.wgmma and not tile.overlaps
+            if plain and tile.launches(target) == 1 and fits:
+                yield from (Config(tile, pixels) for pixels in strips)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        return 1e3 * estimate_us(problem, config, target)
+        """The estimated nanoseconds: of the GEMM, and the depthwise part of all k-steps."""
+        gemm, tile, window = problem.gemm, config.tile, problem.window
+        units = ceil_div(gemm.step, window.block) * tile.columns // config.pixels
+        taps = prod(window.window.kernel)
+        loads = window.items * window.kept(config.pixels) / window.block + taps
+        fmas = taps * window.block * config.pixels
+        resident = resident_blocks(gemm, tile, target)
+        busy = resident * units * (fmas / FMAS + loads / LOADS)
+        latency = ceil_div(units, tile.threads) * window.items * ROW_US
+        steps = ceil_div(ceil_div(gemm.k, gemm.step), tile.split_k)
+        return 1e3 * (estimate(gemm, tile, target) + steps * max(busy, latency))
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
@@ -101,34 +141,6 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
         packings[window.weight.read] = window.packing
         flops = kernel.flops + 2 * prod(window.result) * prod(window.window.kernel)
         return replace(kernel, packings=tuple(packings), flops=flops)
-
-
-def read_separable(group: Group) -> Problem | None:
-    """The depthwise and pointwise convolution of a group, with constant weights; else None."""
-    convolutions = [op for op in group.operators if op.type == "Conv"]
-    if len(convolutions) != 2:
-        return None
-    depthwise, pointwise = convolutions
-    middle = depthwise.outputs[0]
-    alone = group.users(middle) == [pointwise] and middle not in group.outputs
-    if pointwise.inputs[0] != middle or not alone or None not in (*depthwise.inputs, None)[2:3]:
-        return None
-    if not are_separable(_shapes(group, depthwise), _shapes(group, pointwise)):
-        return None
-    relu = _relu(group, depthwise)
-    before = (
-        replace(depthwise, inputs=(relu.inputs[0], *depthwise.inputs[1:])) if relu else depthwise
-    )
-    window = read_grouped(group, before)
-    weight = find_operand(group, pointwise.inputs[1])
-    if window is None or weight is None or not weight.constant:
-        return None
-    gemm = pointwise_problem(group, pointwise, weight, window.image)
-    anchor = replace(pointwise, inputs=(window.image.read, *pointwise.inputs[1:]))
-    gone = (depthwise, pointwise, relu)
-    rest = tuple(anchor if op is pointwise else op for op in group.operators
-                 if op is pointwise or not any(op is other for other in gone))  # fmt: skip
-    return Problem(window, gemm, relu is not None, replace(group, operators=rest), anchor)
 
 
 def _shapes(group: Group, conv: Node) -> ConvolutionShapes:
@@ -144,33 +156,6 @@ def _relu(group: Group, depthwise: Node) -> Node | None:
     maker = next((op for op in group.operators if image in op.outputs), None)
     alone = image not in group.outputs and group.users(image or 0) == [depthwise]
     return maker if maker is not None and maker.type == "Relu" and alone else None
-
-
-def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The tiles without WGMMA and of one launch, with the strips that fit rows and registers."""
-    columns = problem.window.result[-1]
-    strips = [p for p in (1, 2, 4)
-              if columns % p == 0 and (p == 1 or problem.window.kept(p) <= KEPT)]  # fmt: skip
-    for tile in tiles(problem.gemm, target):
-        tile = replace(tile, stages=STAGES)
-        fits = shared_bytes(problem.gemm, tile, target) <= shared_room(problem.gemm, target)
-        plain = not tile.wgmma and not tile.overlaps
-        if plain and tile.launches(target) == 1 and fits:
-            yield from (Config(tile, pixels) for pixels in strips)
-
-
-def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
-    """The estimated microseconds of a kernel: the GEMM, and the depthwise part of all k-steps."""
-    gemm, tile, window = problem.gemm, config.tile, problem.window
-    units = ceil_div(gemm.step, window.block) * tile.columns // config.pixels
-    taps = prod(window.window.kernel)
-    loads = window.items * window.kept(config.pixels) / window.block + taps
-    fmas = taps * window.block * config.pixels
-    resident = resident_blocks(gemm, tile, target)
-    busy = resident * units * (fmas / FMAS + loads / LOADS)
-    latency = ceil_div(units, tile.threads) * window.items * ROW_US
-    steps = ceil_div(ceil_div(gemm.k, gemm.step), tile.split_k)
-    return estimate(gemm, tile, target) + steps * max(busy, latency)
 
 
 def _mainloop(problem: Problem, config: Config) -> Mainloop:

@@ -1,6 +1,6 @@
 """GroupNormalization and InstanceNormalization of images, which read memory once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -171,10 +171,9 @@ class GroupNorm(Template[Problem, Config, GpuTarget]):
     name = "group_norm"
     sources = ("group_norm.cuh",)
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only normalisation of a group."""
-        problem = read_group_norm(group)
-        return [problem] if problem and next(configs_of(problem, target), None) else []
+        return read_group_norm(group)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs whose registers hold the groups."""

@@ -104,11 +104,11 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
     name = "grouped_conv"
     sources = ("grouped_conv.cuh",)
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only convolution of a group."""
         anchor = group.only("Conv")
         problem = read_grouped(group, anchor) if anchor else None
-        return [problem] if anchor and problem and is_fusible(group, anchor) else []
+        return problem if problem and is_fusible(group, problem.anchor) else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """The configs that fit registers and shared memory, the fewest threads first."""

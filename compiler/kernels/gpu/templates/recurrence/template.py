@@ -227,8 +227,7 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
         cell, after = str(operator.attributes["cell"]), operator.attributes["linear_before_reset"]
         exchanges = 1 if after else 2
         sizes = Recurrence(cell, steps, batch, hidden, directions, exchanges=exchanges)
-        problem = Problem(sizes, operator, reads, writes)
-        return problem if next(self.configs(problem, target), None) else None
+        return Problem(sizes, operator, reads, writes)
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[RecurrentConfig]:
         """The configs whose weights fit the registers and shared memory of a cluster."""

@@ -1,6 +1,6 @@
 """TopK of few elements, in which the threads of a row search for the last of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
@@ -71,10 +71,10 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
 
     name = "select"
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only TopK of a group, if it is of few elements."""
         problem = read_top_k(group)
-        return [problem] if problem and problem.count <= MOST_COUNT else []
+        return problem if problem and problem.count <= MOST_COUNT else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """Warps and blocks whose registers hold a row."""

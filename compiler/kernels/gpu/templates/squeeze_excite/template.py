@@ -162,10 +162,9 @@ class SqueezeExcite(Template[Problem, Config, GpuTarget]):
     name = "squeeze_excite"
     sources = ("squeeze_excite.cuh",)
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The squeeze-and-excitation that the group is."""
-        problem = read_problem(group) if target.fuses_squeeze_excite else None
-        return [problem] if problem and next(configs_of(problem, target), None) else []
+        return read_problem(group) if target.fuses_squeeze_excite else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         return configs_of(problem, target)

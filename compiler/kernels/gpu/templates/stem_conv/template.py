@@ -93,15 +93,11 @@ class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
     name = "stem_conv"
     sources = ("stem_conv.cuh", "instructions.cuh")
 
-    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The only convolution of a group, where some config fits the target."""
-        anchor = group.only("Conv")
-        if anchor is None or not target.has_mma:
-            return []
-        problem = read_stem(group, anchor, target)
-        if problem is None or not is_fusible(group, anchor):
-            return []
-        return [problem] if any(True for _ in candidates(problem, target)) else []
+    def problem(self, group: Group, target: GpuTarget) -> Problem | None:
+        """The only convolution of a group."""
+        anchor = group.only("Conv") if target.has_mma else None
+        problem = read_stem(group, anchor, target) if anchor else None
+        return problem if problem and is_fusible(group, problem.anchor) else None
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs that fit a block's registers and shared memory, without idle turns."""
