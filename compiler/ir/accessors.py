@@ -41,7 +41,7 @@ def _reader(field: BaseAccessor) -> Callable[[Any], Any] | None:
     if isinstance(field, UniqueVariadicAccessor) and field.num_defs == 1:
         return attrgetter(attribute)
     if isinstance(field, BeforeVariadicSingleAccessor):
-        every = attrgetter(attribute)
+        read_all = attrgetter(attribute)
         index = field.idx
-        return lambda operation: every(operation)[index]
+        return lambda operation: read_all(operation)[index]
     return None

@@ -52,6 +52,6 @@ def _sources(value: SSAValue) -> Iterator[BlockArgument]:
             yield value
         elif isinstance(owner := value.owner, OperatorOp):
             carried = owner.inputs[:1] if owner.type_name == "Cast" else moved_operands(owner)
-            new = [v for v in carried if v not in seen]
-            seen.update(new)
-            queue.extend(new)
+            unseen = [v for v in carried if v not in seen]
+            seen.update(unseen)
+            queue.extend(unseen)

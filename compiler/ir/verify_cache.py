@@ -40,9 +40,9 @@ def _facts(op: IRDLOperation) -> Iterator[object]:
     yield len(op.properties)
     yield from chain.from_iterable(op.attributes.items())
     yield len(op.regions) + len(op.successors)
-    more: Callable[[], Iterable[object]] | None = getattr(op, "facts", None)
-    if more is not None:
-        yield from more()
+    operation_facts: Callable[[], Iterable[object]] | None = getattr(op, "facts", None)
+    if operation_facts is not None:
+        yield from operation_facts()
 
 
 def verified_state(top: Operation) -> list[object]:
