@@ -93,7 +93,7 @@ def without_pass(spec: str, name: str) -> str:
 
 
 def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
-    """A pipeline with other specs for some passes; those of None, which did nothing, left out."""
+    """A pipeline with the decided specs of its passes; without those of None, which did nothing."""
     specs = [decided.get(text := str(step.spec()), text) for step in parse(spec)]
     return ",".join(decision for decision in specs if decision is not None)
 

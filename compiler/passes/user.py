@@ -34,10 +34,10 @@ def using(passes: Sequence[Pass | str]) -> Generator[tuple[str, ...]]:
     Raises PipelineError if a file fails, an object is not a pass, or a name is in use already.
     """
     added: dict[str, Pass] = {}
-    for one in passes:
-        kind = _checked(one)
+    for entry in passes:
+        kind = _checked(entry)
         if kind.name in PASSES or kind.name in added:
-            label = _label(one)
+            label = _label(entry)
             raise PipelineError(f"{label}: there is a pass '{kind.name}' already: rename it")
         added[kind.name] = kind
     token = _OWN.set({**(_OWN.get() or {}), **added})
@@ -47,22 +47,22 @@ def using(passes: Sequence[Pass | str]) -> Generator[tuple[str, ...]]:
         _OWN.reset(token)
 
 
-def _label(one: object) -> str:
-    return one if isinstance(one, str) else getattr(one, "__qualname__", repr(one))
+def _label(entry: object) -> str:
+    return entry if isinstance(entry, str) else getattr(entry, "__qualname__", repr(entry))
 
 
-def _checked(one: object) -> Pass:
+def _checked(entry: object) -> Pass:
     """The class of a pass; raises PipelineError if it is not a pass."""
-    kind: object = load_object(one, "pass", "CLASS") if isinstance(one, str) else one
+    kind: object = load_object(entry, "pass", "CLASS") if isinstance(entry, str) else entry
     if not isinstance(kind, type) or not issubclass(kind, GraphPass | SchedulePass):
         raise PipelineError(
-            f"{_label(one)} is not a pass: it must be a class that derives from GraphPass or"
+            f"{_label(entry)} is not a pass: it must be a class that derives from GraphPass or"
             " SchedulePass (compiler.passes.base)"
         )
     name: object = getattr(kind, "name", None)
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise PipelineError(
-            f"{_label(one)} has the name {name!r}: `name` must be such as 'my-pass', lower-case"
+            f"{_label(entry)} has the name {name!r}: `name` must be such as 'my-pass', lower-case"
             " letters, digits and hyphens"
         )
     return kind

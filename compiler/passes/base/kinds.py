@@ -17,7 +17,7 @@ class CostContext(Context):
         load_dialects(self)
         self.cost_model = cost_model
         self.decided: dict[str, str | None] = {}
-        """By the spec of a pass that decided: one that repeats it; None if it changed nothing."""
+        """By a pass's spec, the spec that repeats its decision; None if it changed nothing."""
 
 
 class GraphPass(ModulePass, ABC):

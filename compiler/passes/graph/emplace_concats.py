@@ -45,10 +45,10 @@ def _emplace(graph: GraphOp) -> None:
     while candidates:
         plan = plan_views(graph)
         copied = {copy.user for copy in plan.copies}
-        wrong = [op for op in candidates if op not in plan.views or op in copied]
-        for op in wrong:
+        refused = [op for op in candidates if op not in plan.views or op in copied]
+        for op in refused:
             _replace(op, candidates.pop(op))
-        if not wrong:
+        if not refused:
             break
     for group in candidates.values():
         Rewriter.erase_op(group)

@@ -127,7 +127,7 @@ def _with_ranges(group: GroupOp, result: int, count: int) -> Sequence[SSAValue]:
 def _reduce(
     group: GroupOp, extremes: tuple[OperatorOp, OperatorOp], partial_extremes: Sequence[SSAValue]
 ) -> None:
-    """Let the extremes of a group be those of parts, which the group reads besides."""
+    """Let the extremes of a group be those of parts, which the group reads, too."""
     block = group.body.block
     group.operands = [*group.operands, *partial_extremes]
     for op, value in zip(extremes, partial_extremes, strict=True):

@@ -75,6 +75,6 @@ def _tasks(graph: GraphOp) -> Tasks:
     groups = schedule.subflows
     nodes = [[node for i in places for node in schedule.tasks[i].nodes] for places in groups]
     waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
-    every = ((*needed, *task.after) for needed, task in waits)
+    all_waits = ((*needed, *task.after) for needed, task in waits)
     streams = [schedule.tasks[places.start].stream for places in groups]
-    return Tasks(nodes, streams, waits_between(groups, every))
+    return Tasks(nodes, streams, waits_between(groups, all_waits))

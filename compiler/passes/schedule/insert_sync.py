@@ -36,8 +36,10 @@ class InsertSync(SchedulePass):
             schedule = schedule_of(graph)
             tasks = list(graph.tasks)
             waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
-            every = ((*needed, *task.after) for needed, task in waits)
-            for task, awaited in zip(tasks, waits_between(schedule.subflows, every), strict=True):
+            all_waits = ((*needed, *task.after) for needed, task in waits)
+            for task, awaited in zip(
+                tasks, waits_between(schedule.subflows, all_waits), strict=True
+            ):
                 if awaited:
                     # All of them, to be easy to check: `elide-sync` drops the implied ones.
                     set_after(task, [tasks[earlier].token for earlier in sorted(awaited)])

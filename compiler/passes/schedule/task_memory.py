@@ -28,7 +28,7 @@ def buffer_type(value: SSAValue) -> taskflow_memory.Buffer:
 
 
 class TaskMemory:
-    """The buffers of a graph's values; those outside the arena are made where first asked for."""
+    """The buffers of a graph's values; those outside the arena are made at their first use."""
 
     def __init__(
         self,
