@@ -150,8 +150,8 @@ def _bad_body(
 
 def _same(operand: Operand, expected: Operand) -> bool:
     """Whether a body's tensor is the expected one; a number may have any shape of one element."""
-    one = expected in (CONDITION, ITERATION) and prod(operand.shape) == 1
-    return operand == expected or (one and operand.dtype == expected.dtype)
+    is_number = expected in (CONDITION, ITERATION) and prod(operand.shape) == 1
+    return operand == expected or (is_number and operand.dtype == expected.dtype)
 
 
 @dataclass(frozen=True, slots=True)
