@@ -86,8 +86,8 @@ class _Names:
     def find(self, name: str) -> int:
         """The task of a node."""
         if name not in self._task_of:
-            near = get_close_matches(name, self._task_of, 3)
-            hint = f"; near it are {', '.join(map(repr, near))}" if near else ""
+            similar = get_close_matches(name, self._task_of, 3)
+            hint = f"; near it are {', '.join(map(repr, similar))}" if similar else ""
             raise ScheduleError(f"no task of the schedule holds a node named {name!r}{hint}")
         return self._task_of[name]
 
@@ -111,12 +111,12 @@ def _order(waits: Sequence[set[int]], names: _Names) -> list[int]:
     order = topological_order(predecessors, reverse(predecessors), lambda task: task)
     if len(order) < len(waits):
         # Tasks that wait for each other, each before the one that waits for it.
-        done = set(order)
-        task = next(t for t in range(len(waits)) if t not in done)
+        ordered = set(order)
+        task = next(t for t in range(len(waits)) if t not in ordered)
         path: list[int] = []
         while task not in path:
             path.append(task)
-            task = min(waits[task] - done)
+            task = min(waits[task] - ordered)
         cycle = " -> ".join(map(names.describe, [*path[path.index(task) :], task][::-1]))
         raise ScheduleError(
             f"the constraints contradict each other or the data: {cycle} wait in a cycle"

@@ -25,8 +25,8 @@ class Costs:
         """Costs where some kernels were measured; the others are estimated for an architecture."""
         typical = typical_device(architecture)
         times = {name: measured[name] for name in kernels if name in measured}
-        every = {n: times.get(n, estimated_time(k, typical)) for n, k in kernels.items()}
-        return cls(every, times, typical)
+        all_times = {n: times.get(n, estimated_time(k, typical)) for n, k in kernels.items()}
+        return cls(all_times, times, typical)
 
     def works(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[TaskDemand]:
         """The demand of each task of a schedule."""

@@ -134,7 +134,7 @@ def improve(
 ) -> int:
     """Try a move a row of `chances`, in place; those that do not shorten the run are undone.
 
-    Of runs of one length, that whose tasks end earlier on average is kept. Returns the number of
+    Of equally long runs, the one whose tasks end earlier on average is kept. Returns the number of
     moves kept.
     """
     run = _run(tasks, latencies)

@@ -36,15 +36,15 @@ def refine(dag: DAG, partition_of: list[int], limit: float) -> None:
     for _ in range(ROUNDS):
         moved: list[int] = []
         for v in active:
-            here = partition_of[v]
+            current = partition_of[v]
             best = _best_move(dag, v, partition_of, work, limit)
-            if best != here:
-                work[here] -= dag.costs[v]
+            if best != current:
+                work[current] -= dag.costs[v]
                 work[best] += dag.costs[v]
                 partition_of[v] = best
                 moved.append(v)
         neighbours = ((*dag.predecessors[v], *dag.successors[v]) for v in moved)
-        active = sorted({v for near in neighbours for v in near})
+        active = sorted({v for adjacent in neighbours for v in adjacent})
 
 
 def _best_move(
@@ -54,17 +54,17 @@ def _best_move(
 
     Only two hold any: that of its latest predecessors, and that of its earliest successors.
     """
-    here = partition_of[v]
+    current = partition_of[v]
     cost = dag.costs[v]
     earlier = [partition_of[u] for u in dag.predecessors[v]]
     later = [partition_of[w] for w in dag.successors[v]]
-    low, high = max(earlier, default=here), min(later, default=here)
+    low, high = max(earlier, default=current), min(later, default=current)
     if low == high:
-        return here
-    gains = {here: 0, low: earlier.count(low), high: later.count(high)}
-    fits = (c for c in gains if c == here or work[c] + cost <= limit)
+        return current
+    gains = {current: 0, low: earlier.count(low), high: later.count(high)}
+    fits = (c for c in gains if c == current or work[c] + cost <= limit)
     # Of equal gains the node stays: it might move back and forth in every round.
-    return max(fits, key=lambda c: (gains[c], c == here, -work[c]))
+    return max(fits, key=lambda c: (gains[c], c == current, -work[c]))
 
 
 def partition_balanced(dag: DAG, max_nodes: int) -> list[int]:
