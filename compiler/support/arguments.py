@@ -251,8 +251,8 @@ def check_arguments(arguments: Mapping[str, object], kinds: Mapping[str, Argumen
 def closest_name(name: str, choices: Iterable[str]) -> str:
     """Advice for an unknown name: the one that looks like it, or all there are."""
     names = [*choices]
-    near = get_close_matches(name, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+    similar = get_close_matches(name, names, 1)
+    return f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(names) or 'none'}"
 
 
 def _accepts(kind: ArgumentKind, value: object) -> bool:
@@ -312,11 +312,11 @@ def _checked(method: Callable[..., Any], kinds: Mapping[str, ArgumentKind]) -> C
     checked = {name: kinds[name] for name in parameters if name in kinds}
 
     @wraps(method)
-    def call(*given: Any, **named: Any) -> Any:
+    def call(*positional: Any, **named: Any) -> Any:
         if checked:
-            check_arguments({**dict(zip(parameters, given, strict=False)), **named}, checked)
+            check_arguments({**dict(zip(parameters, positional, strict=False)), **named}, checked)
         try:
-            return method(*given, **named)
+            return method(*positional, **named)
         except FlowloomError:
             raise
         except Exception as error:
