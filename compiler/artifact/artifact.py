@@ -239,7 +239,7 @@ def check_host(
 
 
 def read_placed(folder: Path, files: Mapping[str, Any], place: Placing) -> dict[str, Array]:
-    """The weights of an artifact where they are placed, as they were written."""
+    """The weights of an artifact, as they were written, where `place` puts them."""
     with ThreadPoolExecutor(1) as pool:  # to hash the weights takes as long as to copy them
         remedy = ARTIFACT_MANIFEST.remedy
         unchanged = pool.submit(check_unchanged, folder / WEIGHTS, files[WEIGHTS], remedy)

@@ -369,7 +369,7 @@ def load_placed(
     options: Mapping[str, Any],
     vouch: Vouch,
 ) -> Module:
-    """As `load`, with options of the backend, weights where they are placed, and what to trust."""
+    """As `load`; `place` puts the weights somewhere, `vouch` says which manifests to trust."""
 
     def check(target: str, needed: Mapping[str, Any]) -> None:
         backend(target).check_options(options)

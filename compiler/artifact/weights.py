@@ -92,11 +92,11 @@ def in_one_block(tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 Placing = Callable[[Mapping[str, Array]], dict[str, Array]]
-"""Puts tensors whose memory is that of a file somewhere else."""
+"""Moves tensors, mapped from their file, to where they are used."""
 
 
 def read_weights(path: Path, place: Placing = in_one_block) -> dict[str, Array]:
-    """Every tensor, where it is placed; ArtifactError if the file is damaged."""
+    """Every tensor, where `place` puts it; ArtifactError if the file is damaged."""
     try:
         check_regular(path)
         with path.open("rb") as file:
