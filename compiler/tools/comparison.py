@@ -95,6 +95,7 @@ def _difference(name: str, actual: Array | None, expected: Array, bound: float) 
 
 def _floats(name: str, actual: Array, expected: Array, bound: float) -> Difference:
     finite = np.isfinite(expected)
+    # isclose takes equal infinities for close, and NaNs where it is asked to
     odd = (~finite | ~np.isfinite(actual)) & ~np.isclose(actual, expected, equal_nan=True)
     if wrong := int(np.count_nonzero(odd)):
         problem = f"{wrong} of {expected.size} are NaN or infinite in one of the two"

@@ -7,7 +7,7 @@ from compiler.errors import FlowloomError
 
 
 def compile_arguments(options: Namespace) -> dict[str, Any]:
-    """The arguments of `compiler.compile` that the options of a command stand for, but the model.
+    """The arguments of `compiler.compile` for the options of a command, except the model.
 
     Raises FlowloomError for options that contradict each other.
     """

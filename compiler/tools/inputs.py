@@ -23,14 +23,15 @@ UNREADABLE = (
 def read_inputs(path: Path) -> dict[str, Array]:
     """The arrays of a .npz by name; ShapeError for a file that is not one."""
     try:
+        # numpy.load also reads files of a single array, which have no names
         with zipfile.ZipFile(path):
             pass
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
     except UNREADABLE as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else error
         raise ShapeError(
-            f"cannot read inputs from {path}: {why}; it must be what numpy.savez writes"
+            f"cannot read inputs from {path}: {reason}; it must be what numpy.savez writes"
         ) from error
 
 

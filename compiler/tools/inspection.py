@@ -11,9 +11,9 @@ from compiler.artifact.module import Module
 def open_module(directory: str | os.PathLike[str]) -> Module:
     """A saved module whose files were verified; it is loaded on its device when first used.
 
-    A segment for all sizes is opened for those that it was compiled at.
+    A segment for all sizes is opened at the sizes that it was compiled with.
     """
     saved = read_artifact(Path(directory))
     if isinstance(saved, Artifact):
         return Module(saved)
-    return Module(saved.at({name: own.hint for name, own in saved.schedule.symbols.items()}))
+    return Module(saved.at({name: symbol.hint for name, symbol in saved.schedule.symbols.items()}))

@@ -55,9 +55,9 @@ def measured_run(module: Module, inputs: Mapping[str, Any]) -> MeasuredRun:
 
 def _on_cpu(executable: CpuExecutable, inputs: Mapping[str, Any], tasks: int) -> MeasuredRun:
     spans = executable.timeline(inputs)
-    own = {
+    times = {
         span.task: TaskTime(span.thread, span.start, span.end) for span in spans if not span.helps
     }
     helped = [HelpTime(s.task, s.thread, s.start, s.end) for s in spans if s.helps]
     note = f"measured by the executor, threads: {executable.threads}"
-    return MeasuredRun([own[task] for task in range(tasks)], note, helped)
+    return MeasuredRun([times[task] for task in range(tasks)], note, helped)

@@ -42,6 +42,7 @@ def write_npz(path: Path, outputs: dict[str, Array]) -> None:
     try:
         with zipfile.ZipFile(temporary, "w") as archive:
             for name, array in outputs.items():
+                # zipfile has to know before it writes whether an entry may exceed 4 GiB
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                     np.lib.format.write_array(cast(Any, file), array, allow_pickle=False)
         temporary.replace(path)

@@ -42,15 +42,17 @@ def report(module: Module) -> str:
     predicted = prediction(module)
     run = best_run(module)
     times = task_times(predicted, run)
-    first, *rest = containment_lines(module.kernels.values())
+    first, *details = containment_lines(module.kernels.values())
     tasks, busy = Counter[int](), Counter[int]()
     for task, time in zip(module.schedule.tasks, times, strict=True):
         tasks[task.stream] += 1
         busy[task.stream] += round(time)
     waits = sum(len(task.after) for task in module.schedule.tasks)
     ran = predicted.timeline.makespan if run.times is None else max(t.end for t in run.times)
-    how = "predicted" if run.times is None else "measured"
-    lines = [f"streams  {len(tasks)} with {counted(waits, 'wait')}, {how} run {ran / 1e3:.1f} us"]
+    source = "predicted" if run.times is None else "measured"
+    lines = [
+        f"streams  {len(tasks)} with {counted(waits, 'wait')}, {source} run {ran / 1e3:.1f} us"
+    ]
     if run.times is None:
         lines.append(f"         {gap(module, predicted)}")
     for stream in sorted(tasks):
@@ -61,14 +63,14 @@ def report(module: Module) -> str:
         for kind in ("weight", "arena", "input", "output")
     }
     code = sum(len(kernel.code) for kernel in module.kernels.values())
-    parts = [f"{name} {size:,} B" for name, size in sizes.items()]
+    memory = [f"{name} {size:,} B" for name, size in sizes.items()]
     sections = [
         _head(module),
         _kernels(kernel_times(module, predicted, run), run.note),
-        [f"access   {first}", *(f"         {line}" for line in rest)],
+        [f"access   {first}", *(f"         {line}" for line in details)],
         _path(module, times, roof_of(module, predicted, run)),
         lines,
-        [f"memory   {', '.join(parts)}, code {code:,} B"],
+        [f"memory   {', '.join(memory)}, code {code:,} B"],
         _choice(module),
         _semantics(module),
     ]
@@ -98,19 +100,19 @@ def _kernels(rows: Sequence[KernelTime], note: str) -> list[str]:
         f"         {'all us':>9} {'tasks':>5} {'us each':>9} {'least':>9}  most costly kernels",
     ]
     for row in rows[:MOST_COSTLY]:
-        how = "" if row.measured else " (estimated)"
+        mark = "" if row.measured else " (estimated)"
         figures = f"{row.time / 1e3:9.1f} {row.tasks:5} {row.time / row.tasks / 1e3:9.2f}"
-        least = row.least / row.tasks / 1e3
-        lines.append(f"         {figures} {least:9.2f}  {row.name}{how}")
-    first, *rest = far_from_roof(rows, MOST_COSTLY)
-    return [*lines, f"roof     {first}", *(f"         {line}" for line in rest)]
+        floor = row.least / row.tasks / 1e3
+        lines.append(f"         {figures} {floor:9.2f}  {row.name}{mark}")
+    first, *slow_kernels = far_from_roof(rows, MOST_COSTLY)
+    return [*lines, f"roof     {first}", *(f"         {line}" for line in slow_kernels)]
 
 
 def _path(module: Module, times: Sequence[float], roof: DeviceModel) -> list[str]:
     names = [task.kernel for task in module.schedule.tasks]
     steps = path_steps(names, times, needs(module.schedule), module.kernels, roof)
-    first, *rest = table(steps, MOST_COSTLY)
-    return [f"path     {first}", *(f"         {line}" for line in rest)]
+    first, *rows = table(steps, MOST_COSTLY)
+    return [f"path     {first}", *(f"         {line}" for line in rows)]
 
 
 def _choice(module: Module) -> list[str]:
@@ -145,13 +147,13 @@ def _semantics(module: Module) -> list[str]:
     if module.semantics is None:
         return ["results  whose they are where onnxruntime differs was not recorded"]
     ways = dict(module.semantics)
-    others = ways.pop(OTHER_RULES, None)
+    default = ways.pop(OTHER_RULES, None)
     lines = [f"         {rule}: {way}, chosen" for rule, way in sorted(ways.items())]
-    rest = "all rules" if not ways else "the other rules"
-    if others is None:
-        lines.append(f"         {rest}: onnx, by default, as nobody chose")
+    scope = "all rules" if not ways else "the other rules"
+    if default is None:
+        lines.append(f"         {scope}: onnx, by default, as nobody chose")
     else:
-        lines.append(f"         {rest}: {others}, chosen")
+        lines.append(f"         {scope}: {default}, chosen")
     return ["results  where onnxruntime differs from the ONNX text (docs/differences.md)", *lines]
 
 

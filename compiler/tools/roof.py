@@ -17,7 +17,7 @@ FAR = 3.0
 """Times the least that a kernel can take, from which on it is listed."""
 
 RUNS = 5
-"""Measured runs, of which the shortest counts: the first ones fill caches."""
+"""Measured runs; the shortest counts, as the first ones fill caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def kernel_times(module: Module, predicted: Prediction, run: MeasuredRun) -> lis
     return sorted(rows, key=lambda row: (-row.time, row.name))
 
 
-def far_from_roof(rows: Sequence[KernelTime], most: int) -> list[str]:
+def far_from_roof(rows: Sequence[KernelTime], limit: int) -> list[str]:
     """Lines of text: the kernels beyond `FAR` times their least, by the time that they lose."""
     far = sorted(
         (row for row in rows if row.ratio > FAR), key=lambda row: (row.least - row.time, row.name)
@@ -94,5 +94,5 @@ def far_from_roof(rows: Sequence[KernelTime], most: int) -> list[str]:
     )
     return [
         first,
-        *(f"{row.ratio:9.1f} times, {row.time / 1e3:9.1f} us  {row.name}" for row in far[:most]),
+        *(f"{row.ratio:9.1f} times, {row.time / 1e3:9.1f} us  {row.name}" for row in far[:limit]),
     ]

@@ -25,8 +25,8 @@ def arena_bytes_in_use(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
             (view, start, max(end, time.end)) if _touches(view, task.reads) else (view, start, end)
             for view, start, end in live
         ]
-        ended += [one for one in live if _touches(one[0], task.writes)]
-        live = [one for one in live if not _touches(one[0], task.writes)]
+        ended += [tensor for tensor in live if _touches(tensor[0], task.writes)]
+        live = [tensor for tensor in live if not _touches(tensor[0], task.writes)]
         live += [
             (v, time.start, time.end)
             for v in task.writes
@@ -43,20 +43,20 @@ def tasks_ready(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
     last: dict[int, int] = {}
     waiting: list[tuple[float, float, int]] = []
     for index, (task, time) in enumerate(zip(schedule.tasks, times, strict=True)):
-        before = {*task.after, *([last[task.stream]] if task.stream in last else [])}
+        predecessors = {*task.after, *([last[task.stream]] if task.stream in last else [])}
         last[task.stream] = index
-        ready = max((times[other].end for other in before), default=0.0)
+        ready = max((times[predecessor].end for predecessor in predecessors), default=0.0)
         waiting.append((min(ready, time.start), time.start, 1))
     return _summed(_changes(waiting))
 
 
-def _touches(view: View, others: Sequence[View]) -> bool:
+def _touches(view: View, accesses: Sequence[View]) -> bool:
     end = view.offset + view.nbytes
     return any(
-        other.allocation == view.allocation
-        and other.offset < end
-        and view.offset < other.offset + other.nbytes
-        for other in others
+        accessed.allocation == view.allocation
+        and accessed.offset < end
+        and view.offset < accessed.offset + accessed.nbytes
+        for accessed in accesses
     )
 
 
@@ -112,14 +112,14 @@ def _measured(module: Module, run: MeasuredRun, times: Sequence[TaskTime]) -> li
         label = "measured: each thread's work, by the executor's own clock"
     row = "thread" if on_cpu else "stream"
     events = process(MEASURED, label, module.schedule, times, row)
-    return events + [_help(module.schedule, one) for one in run.help]
+    return events + [_help(module.schedule, span) for span in run.help]
 
 
-def _help(schedule: Schedule, one: HelpTime) -> Event:
+def _help(schedule: Schedule, span: HelpTime) -> Event:
     """A slice of blocks that a thread executed for another."""
-    place = {"pid": MEASURED, "tid": one.thread, "ts": one.start / 1e3}
-    details = {"args": {"task": one.task}, "dur": (one.end - one.start) / 1e3}
-    return {"name": f"helps {schedule.tasks[one.task].kernel}", "ph": "X", **place, **details}
+    position = {"pid": MEASURED, "tid": span.thread, "ts": span.start / 1e3}
+    details = {"args": {"task": span.task}, "dur": (span.end - span.start) / 1e3}
+    return {"name": f"helps {schedule.tasks[span.task].kernel}", "ph": "X", **position, **details}
 
 
 def process(
@@ -141,9 +141,10 @@ def process(
     for index, (task, time) in enumerate(zip(schedule.tasks, times, strict=True)):
         details = {"task": index, "nodes": list(task.nodes), "subflow": task.subflow}
         details |= {"stream": task.stream}
-        place = {"pid": number, "tid": time.thread, "ts": time.start / 1e3}
+        # times are in microseconds in this format
+        position = {"pid": number, "tid": time.thread, "ts": time.start / 1e3}
         duration = {"dur": (time.end - time.start) / 1e3}
-        events.append({"name": task.kernel, "ph": "X", **place, **duration, "args": details})
+        events.append({"name": task.kernel, "ph": "X", **position, **duration, "args": details})
     events += _arrows(number, schedule, times)
     events += _counter(number, "arena bytes in use", arena_bytes_in_use(schedule, times))
     return events + _counter(number, "tasks ready", tasks_ready(schedule, times))
@@ -159,13 +160,14 @@ def _counter(process: int, name: str, steps: Steps) -> list[Event]:
 
 
 def _arrows(number: int, schedule: Schedule, times: Sequence[TaskTime]) -> Iterable[Event]:
-    """Arrows from the end of each task to the start of those on other streams that wait for it."""
+    """Arrows from the end of each task to the start of tasks on other streams that wait for it."""
     for index, task in enumerate(schedule.tasks):
-        for other in task.after:
-            if schedule.tasks[other].stream == task.stream:
+        for predecessor in task.after:
+            if schedule.tasks[predecessor].stream == task.stream:
                 continue
             common = {"name": "token", "cat": "token", "pid": number}
-            common["id"] = f"{number}.{other}.{index}"
-            source, sink = times[other], times[index]
+            common["id"] = f"{number}.{predecessor}.{index}"
+            source, sink = times[predecessor], times[index]
             yield {**common, "ph": "s", "tid": source.thread, "ts": source.end / 1e3}
+            # an arrow ends at the next slice to begin unless `bp` binds it to the one around it
             yield {**common, "ph": "f", "bp": "e", "tid": sink.thread, "ts": sink.start / 1e3}

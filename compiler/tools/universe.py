@@ -11,6 +11,7 @@ from compiler.passes import PASSES
 
 
 def _constant(kind: type[ModulePass]) -> Callable[[], type[ModulePass]]:
+    # a lambda within the comprehension would return the last kind for all names
     return lambda: kind
 
 

@@ -73,8 +73,8 @@ def compiled(
     searching = SearchOptions.asked(schedule, chosen, pipeline)
     fixed = schedule is not None and searching is None
     model = without_defaults(model, overridable)
-    with using(passes) as own, listening(progress):
-        check_used(own, pipeline)
+    with using(passes) as user_passes, listening(progress):
+        check_used(user_passes, pipeline)
         if pipeline is not None:
             check_pipeline(pipeline, chosen)
         if schedule is not None and fixed:

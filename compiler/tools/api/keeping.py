@@ -155,17 +155,17 @@ class KeptModule:
         if self.folder.is_dir():
             with suppress(OSError, ValueError):  # compiling says what is wrong with the file
                 digest = self._digest()
-        kept = self.folder / (digest or "none")
-        if not kept.is_dir():
+        directory = self.folder / (digest or "none")
+        if not directory.is_dir():
             return None
         options = {} if threads is None else {"threads": threads}
         try:
-            module = load_placed(kept, in_one_block, options, trust_all)
+            module = load_placed(directory, in_one_block, options, trust_all)
         except FlowloomError:
-            shutil.rmtree(kept, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
             return None
         with suppress(OSError):
-            os.utime(kept)
+            os.utime(directory)  # the time of its last use
         module.build_seconds["read"] = time.perf_counter() - start
         return module
 
@@ -187,6 +187,7 @@ class KeptModule:
             if digest is None or self.fresh not in (None, digest):
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
+            # a module that a crash loses is compiled again, so nothing waits for the disk
             artifact.save(content, self.folder / digest, durable=False)
             if self.identity and self.fresh is None:
                 write_whole(self._record, digest.encode())
@@ -276,10 +277,10 @@ def kept_modules() -> list[tuple[float, int, Path]]:
     """The time of the last use, the bytes and the directory of each module that is kept."""
     root = cache_directory(FOLDER)
     used: list[tuple[float, int, Path]] = []
-    for kept in root.glob("*/*/") if root is not None else ():
+    for directory in root.glob("*/*/") if root is not None else ():
         with suppress(OSError):
-            size = sum(path.stat().st_size for path in kept.rglob("*") if path.is_file())
-            used.append((kept.stat().st_mtime, size, kept))
+            size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+            used.append((directory.stat().st_mtime, size, directory))
     return sorted(used)
 
 
@@ -287,8 +288,8 @@ def remove_modules(limit: int) -> None:
     """Remove the modules used least recently until the others take no more than a limit."""
     used = kept_modules()
     excess = sum(size for _, size, _ in used) - limit
-    for _, size, kept in used:
+    for _, size, directory in used:
         if excess <= 0:
             return
-        shutil.rmtree(kept, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
         excess -= size

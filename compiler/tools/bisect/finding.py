@@ -33,10 +33,10 @@ class Finding:
             case "kernel":
                 return f"the kernel '{self.name}' of task {self.tasks[0]} is wrong{self._places}"
             case "schedule":
-                after = f" after the pass '{self.name}'" if self.name else ""
+                where = f" after the pass '{self.name}'" if self.name else ""
                 earlier, later = self.tasks or (None, None)
                 waits = f": task {later} does not wait for task {earlier}" if self.tasks else ""
-                return f"the schedule is wrong{after}{waits}"
+                return f"the schedule is wrong{where}{waits}"
             case "rounding":
                 return "no pass, kernel or wait is wrong alone: small errors add up"
 
@@ -46,11 +46,11 @@ class Finding:
         text = f": it computes {', '.join(self.operators)}" if self.operators else ""
         return text + (f" for the nodes {', '.join(self.nodes)}" if self.nodes else "")
 
-    def same_cause(self, other: "Finding | None") -> bool:
+    def same_cause(self, finding: "Finding | None") -> bool:
         """Whether another finding blames the same pass, or another thing of the same kind."""
-        if other is None or other.cause != self.cause:
+        if finding is None or finding.cause != self.cause:
             return False
-        return self.cause != "pass" or self.name == other.name
+        return self.cause != "pass" or self.name == finding.name
 
 
 @dataclass(frozen=True)

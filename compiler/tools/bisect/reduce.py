@@ -86,8 +86,8 @@ class Extractor:
 
     def _outputs(self, nodes: Sequence[onnx.NodeProto], chosen: set[int]) -> Iterator[str]:
         """The values that the rest of the model reads of some nodes, or nothing reads at all."""
-        others = (node for i, node in enumerate(self.nodes) if i not in chosen)
-        outside = {name for node in others for name in names_read(node)} | self._results
+        remaining = (node for i, node in enumerate(self.nodes) if i not in chosen)
+        outside = {name for node in remaining for name in names_read(node)} | self._results
         inside = {name for node in nodes for name in names_read(node)}
         for node in nodes:
             yield from (n for n in node.output if n in outside or (n and n not in inside))
@@ -135,28 +135,28 @@ class Reduced:
 
 
 def minimal(
-    whole: Sequence[int], shows: Callable[[Chosen], bool], time_left: Callable[[], bool]
+    sequence: Sequence[int], shows: Callable[[Chosen], bool], time_left: Callable[[], bool]
 ) -> Chosen:
     """A part of a sequence that shows something and, given time, no longer does with one less.
 
     Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ddmin; the
     whole is known to show it.
     """
-    smallest = tuple(whole)
-    parts = 2
+    smallest = tuple(sequence)
+    granularity = 2
     while len(smallest) > 1 and time_left():
-        size = -(-len(smallest) // parts)
+        size = -(-len(smallest) // granularity)
         chunks = [smallest[start : start + size] for start in range(0, len(smallest), size)]
-        rests = [tuple(i for i in smallest if i not in chunk) for chunk in chunks]
-        tries = (*chunks, *rests) if len(chunks) > 2 else chunks
-        smaller = next((one for one in tries if time_left() and one and shows(one)), None)
+        complements = [tuple(i for i in smallest if i not in chunk) for chunk in chunks]
+        tries = (*chunks, *complements) if len(chunks) > 2 else chunks
+        smaller = next((trial for trial in tries if time_left() and trial and shows(trial)), None)
         if smaller is not None:
-            parts = 2 if smaller in chunks else max(2, len(chunks) - 1)
+            granularity = 2 if smaller in chunks else max(2, len(chunks) - 1)
             smallest = smaller
         elif size == 1:
             break
         else:
-            parts = min(2 * parts, len(smallest))
+            granularity = min(2 * granularity, len(smallest))
     return smallest
 
 
@@ -182,12 +182,12 @@ def reduced_model(
     if start is None:
         return None
     nodes = minimal(start, trial.shows, time_left)
-    part, finding_of_part = trial.found[nodes]
-    return Reduced(part, finding_of_part, len(nodes), trial.tried)
+    repro, repro_finding = trial.found[nodes]
+    return Reduced(repro, repro_finding, len(nodes), trial.tried)
 
 
 class _Trials:
-    """Searches parts of a model, and keeps those that have the cause."""
+    """Tries parts of a model, and keeps the ones that show the cause."""
 
     def __init__(self, question: Question, extractor: Extractor, finding: Finding):
         self._question, self._extractor, self._finding = question, extractor, finding
@@ -198,19 +198,19 @@ class _Trials:
         """Whether the model of some nodes has the cause."""
         self.tried += 1
         try:
-            part = self._extractor.part(chosen)
+            repro = self._extractor.part(chosen)
             arguments: dict[str, Any] = {
                 **self._question.arguments,
                 "input_shapes": {},
                 "dump_ir": None,
             }
-            asked = replace(
-                self._question, model=part.model, inputs=part.inputs, arguments=arguments
+            question = replace(
+                self._question, model=repro.model, inputs=repro.inputs, arguments=arguments
             )
-            finding = search_cause(asked).finding
+            finding = search_cause(question).finding
         except FlowloomError:
             return False  # the part is not a model that compiles
         if finding is None or not self._finding.same_cause(finding):
             return False
-        self.found[chosen] = (part, finding)
+        self.found[chosen] = (repro, finding)
         return True

@@ -101,7 +101,7 @@ def first_wrong_step(
 
 def worst_of(comparison: Comparison) -> str:
     """The first output that is beyond its bound, in words."""
-    return str(next(one for one in comparison.differences if not one.passed))
+    return str(next(difference for difference in comparison.differences if not difference.passed))
 
 
 ReferenceName = Literal["onnxruntime", "interpreter"]
@@ -253,10 +253,10 @@ def wrong_schedule(
         check_schedule(schedule)
     except ScheduleError as error:
         return invalid_schedule(f"the schedule is invalid after pass '': {error}")
-    whole = ScheduleRuns(module, inputs, runs)
-    if not whole.differs(schedule, checked.outputs):
+    schedule_runs = ScheduleRuns(module, inputs, runs)
+    if not schedule_runs.differs(schedule, checked.outputs):
         return None
-    pair = missing_wait(schedule, lambda other: whole.differs(other, checked.outputs))
+    pair = missing_wait(schedule, lambda changed: schedule_runs.differs(changed, checked.outputs))
     if pair is None:
         text = "a whole run differs from one task at a time, even with all tasks in a line"
         return Finding(cause="schedule", difference=text)

@@ -48,7 +48,7 @@ class ScheduleRuns:
 def delays_of(target: str, seed: int) -> dict[str, Any]:
     """The options of a backend by which a run gets another order; nothing on the CPU.
 
-    Poison keeps the results of the run before from those that read too early.
+    Poison hides the previous run's results from tasks that read too early.
     """
     name = parse_target(target).backend
     if name == "emu":
@@ -78,7 +78,7 @@ def in_line(schedule: Schedule, tasks: int, *, free: int | None = None) -> Sched
 def missing_wait(
     schedule: Schedule, is_wrong: Callable[[Schedule], bool]
 ) -> tuple[int, int] | None:
-    """The first pair of tasks of which the second must wait for the first to be right.
+    """The first pair of tasks where results are right only if the second waits for the first.
 
     `is_wrong` runs a schedule. None if it is wrong with all tasks in a line, too.
     """

@@ -25,7 +25,7 @@ OPSET = 23
 
 @dataclass
 class GroupStore:
-    """The groups that became kernels, and what the names of laid-out weights stand for.
+    """The groups that became kernels, and the keys of laid-out weights by name.
 
     It watches compilations; groups of one kernel name compute the same.
     """

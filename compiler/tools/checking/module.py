@@ -45,7 +45,7 @@ class TaskCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differs, as far as it was compared."""
+        """Whether nothing that was compared differs."""
         return self.comparison is None or self.comparison.passed
 
     @property
@@ -200,7 +200,9 @@ def compare_group(
     moved = comparable(group, moved)
     effects = _compared(moved, exact, bound)
     pairs = zip(comparison.differences, effects.differences, strict=True)
-    return Comparison(tuple(one for one, effect in pairs if not _explained(one, effect)))
+    return Comparison(
+        tuple(difference for difference, effect in pairs if not _explained(difference, effect))
+    )
 
 
 def _precision_of(group: dataflow.GroupOp, precision: str) -> str:

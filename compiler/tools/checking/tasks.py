@@ -88,13 +88,13 @@ class HostMemory:
 
     def read(self, view: View) -> Array:
         """A copy of a view's tensor."""
-        part = self._bytes[view.allocation][view.offset : view.offset + view.nbytes]
-        return part.copy().view(numpy_dtype(view.dtype)).reshape(view.shape)
+        data = self._bytes[view.allocation][view.offset : view.offset + view.nbytes]
+        return data.copy().view(numpy_dtype(view.dtype)).reshape(view.shape)
 
     def write(self, view: View, array: Array) -> None:
         """Set a view's tensor."""
-        part = self._bytes[view.allocation][view.offset : view.offset + view.nbytes]
-        part[...] = _bytes_of(array)
+        data = self._bytes[view.allocation][view.offset : view.offset + view.nbytes]
+        data[...] = _bytes_of(array)
 
     def outputs(self) -> dict[str, Array]:
         """The outputs by name."""
@@ -139,17 +139,17 @@ class TaskRunner:
 
     def run(self, task: Task, results: int, memory: HostMemory) -> list[Array]:
         """The results of a task on what memory holds, which also gets them."""
-        alone = task_alone(self.schedule, replace(task, nodes=()), results)
-        if alone not in self._loaded:
-            used = {task.kernel for task in alone.all_tasks} & self.kernels.keys()
+        single = task_alone(self.schedule, replace(task, nodes=()), results)
+        if single not in self._loaded:
+            used = {task.kernel for task in single.all_tasks} & self.kernels.keys()
             kernels = {name: self.kernels[name] for name in sorted(used)}
-            weights = {a.name: self.weights[a.name] for a in alone.of_kind("weight")}
-            options = {**self.options, **library_options(self.target, alone, kernels, weights)}
+            weights = {a.name: self.weights[a.name] for a in single.of_kind("weight")}
+            options = {**self.options, **library_options(self.target, single, kernels, weights)}
             loader = backend(self.target)
-            self._loaded[alone] = loader.load(alone, kernels, weights, **options)
-        executable = self._loaded[alone]
+            self._loaded[single] = loader.load(single, kernels, weights, **options)
+        executable = self._loaded[single]
         reads = {f"read {index}": memory.read(view) for index, view in enumerate(task.reads)}
-        read_names = {allocation.name for allocation in alone.of_kind("input")}
+        read_names = {allocation.name for allocation in single.of_kind("input")}
         outputs = executable.run({name: reads[name] for name in reads if name in read_names})
         arrays = [np.asarray(outputs[f"write {index}"]) for index in range(results)]
         for view, array in zip(task.writes, arrays, strict=False):

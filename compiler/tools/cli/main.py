@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
                     load_operators(parsed.operators)
                 name = f"tune.{parsed.step}" if parsed.command == "tune" else parsed.command
+                # a command's imports, such as TVM, are not waited for by the others
                 command = import_module(f"compiler.tools.cli.commands.{name}")
                 status: int = command.run(parsed)
             sys.stdout.flush()

@@ -42,6 +42,7 @@ def load_or_compile(options: Namespace) -> Any:
         if options.trusted:
             raise ArgumentError(f"--trusted is for an artifact: {options.model} is a model")
         target = options.target or "cpu"
+        # a missing device is said before the compilation, which takes long
         kind = parse_target(target).backend
         if kind == "cuda":
             from compiler.backends.cuda.build import device

@@ -24,7 +24,7 @@ def load_operators(names: Sequence[str]) -> None:
             raise ArgumentError(f"--operators {name}: there is no such file")
         # as `python FILE` and `python -m MODULE` do, but last: it may hide no installed package
         sys.path.append(str(Path(name).resolve().parent) if is_file else str(Path.cwd()))
-        before = {operator: OPERATORS[operator] for operator in REGISTERED}
+        registered = {operator: OPERATORS[operator] for operator in REGISTERED}
         imported = name in sys.modules
         try:
             run_path(name) if is_file else import_module(name)
@@ -34,7 +34,9 @@ def load_operators(names: Sequence[str]) -> None:
             else:
                 message = f"it fails: {type(error).__name__}: {located(error)}"
             raise ArgumentError(f"--operators {name}: {message}") from error
-        if not imported and before == {operator: OPERATORS[operator] for operator in REGISTERED}:
+        if not imported and registered == {
+            operator: OPERATORS[operator] for operator in REGISTERED
+        }:
             raise ArgumentError(
                 f"--operators {name}: it registers no operator: it must call"
                 " compiler.net.operators.registration.register (docs/adding-an-operator.md)"

@@ -28,18 +28,18 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flowloom {__version__}")
     add = parser.add_subparsers(dest="command", required=True, metavar="COMMAND").add_parser
 
-    each = add("compile", help="compile an ONNX model into an artifact directory")
-    each.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
-    each.add_argument(
+    sub = add("compile", help="compile an ONNX model into an artifact directory")
+    sub.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    sub.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="directory (default: NAME.flowloom)"
     )
-    add_json(each)
-    add_compile_options(each)
+    add_json(sub)
+    add_compile_options(sub)
 
-    each = add("run", help="run a model or an artifact once")
-    add_run_options(each)
-    each.add_argument("--outputs", type=Path, help="write the outputs to this .npz")
-    each.add_argument(
+    sub = add("run", help="run a model or an artifact once")
+    add_run_options(sub)
+    sub.add_argument("--outputs", type=Path, help="write the outputs to this .npz")
+    sub.add_argument(
         "--check",
         nargs="?",
         const=True,
@@ -47,13 +47,13 @@ def make_parser() -> ArgumentParser:
         help="compare with onnxruntime (exit status 2 if that refuses the model); an artifact"
         " needs its ONNX file here",
     )
-    each.add_argument(
+    sub.add_argument(
         "--check-groups",
         action="store_true",
         help="compare every kernel with the interpreter on what it reads; stop at the first wrong",
     )
 
-    each = add(
+    sub = add(
         "bisect",
         help="find the pass, kernel or missing wait that makes a model's outputs wrong",
         description="Find by itself what makes a model's outputs differ from the reference's: the"
@@ -61,69 +61,69 @@ def make_parser() -> ArgumentParser:
         " on what it reads, and whole runs with runs of one task at a time. Then reduce the model"
         " to the fewest nodes that show it. Exit status 0: nothing differs; 1: found.",
     )
-    each.add_argument("model", type=Path, metavar="MODEL", help="ONNX file, zoo:NAME or field:NAME")
-    each.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
-    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
-    each.add_argument(
+    sub.add_argument("model", type=Path, metavar="MODEL", help="ONNX file, zoo:NAME or field:NAME")
+    sub.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
+    sub.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    sub.add_argument(
         "--reference",
         choices=("onnxruntime", "interpreter"),
         default="onnxruntime",
         help="what is right: onnxruntime (default), or the imported model in float64",
     )
-    each.add_argument(
+    sub.add_argument(
         "--runs",
         type=positive,
         default=8,
         help="whole runs to compare, with delays on GPUs (default: 8)",
     )
-    each.add_argument(
+    sub.add_argument(
         "-o", "--output", type=Path, default=Path(), metavar="DIR",
         help="where repro.onnx and repro.npz go (default: here)",
     )  # fmt: skip
-    each.add_argument(
+    sub.add_argument(
         "--reduce", type=seconds, default=60.0, metavar="SECONDS",
         help="time to reduce the model (default: 60; 0 writes no files)",
     )  # fmt: skip
-    add_json(each)
-    add_compile_options(each)
+    add_json(sub)
+    add_compile_options(sub)
 
-    each = add("bench", help="time a model or an artifact")
-    add_run_options(each)
-    each.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
-    add_json(each)
+    sub = add("bench", help="time a model or an artifact")
+    add_run_options(sub)
+    sub.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
+    add_json(sub)
 
-    each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
-    each.add_argument("directory", type=Path, metavar="DIR")
-    each.add_argument("-o", "--output", type=Path, help="write the text to this file")
-    each.add_argument(
+    sub = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
+    sub.add_argument("directory", type=Path, metavar="DIR")
+    sub.add_argument("-o", "--output", type=Path, help="write the text to this file")
+    sub.add_argument(
         "--constraints", action="store_true", help="streams and order, for compile --schedule"
     )
 
-    each = add(
+    sub = add(
         "explore",
         help="write a page that shows a model compiled: graph, timeline, memory, kernels, passes",
         description="Write one page, which needs no network: the graph, the timeline, the memory,"
         " the kernels, the passes and the choice of a schedule; of two, what differs. A model is"
         " compiled for the page, so that it has its passes and operators, unlike an artifact.",
     )
-    each.add_argument("models", type=Path, nargs="+", metavar="MODEL|DIR", help="one, or two")
-    each.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
-    add_compile_options(each)
+    sub.add_argument("models", type=Path, nargs="+", metavar="MODEL|DIR", help="one, or two")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
+    add_compile_options(sub)
 
-    each = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
-    each.add_argument("directory", type=Path, metavar="DIR")
-    each.add_argument("-o", "--output", type=Path, required=True, metavar="PROJECT")
-    each.add_argument(
+    sub = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
+    sub.add_argument("directory", type=Path, metavar="DIR")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="PROJECT")
+    sub.add_argument(
         "--check",
         type=Path,
         metavar="MODEL",
         help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
     )
-    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
-    add_progress(each)
-    add_json(each)
+    sub.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    add_progress(sub)
+    add_json(sub)
 
-    each = add(
+    sub = add(
         "trace",
         help="write a timeline for Perfetto: predicted, and measured",
         description="Write a timeline for Perfetto (or chrome://tracing): a row a stream, a slice a"
@@ -133,44 +133,44 @@ def make_parser() -> ArgumentParser:
         " other. On a GPU it runs in mode streams, each kernel between two timing events, which"
         " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
     )
-    each.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
-    each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
-    each.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
-    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
-    add_compile_options(each)
+    sub.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
+    sub.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
+    sub.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    add_compile_options(sub)
 
-    each = add("opt", help="run passes over text IR")
-    each.add_argument("file", help="an .mlir file, or - for standard input")
-    each.add_argument("-p", "--pipeline", default="", help="passes; none verifies and prints")
-    add_own_passes(each)
-    add_operators(each)
-    each.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
-    each.add_argument("--timing", action="store_true", help="print seconds to standard error")
-    each.add_argument(
+    sub = add("opt", help="run passes over text IR")
+    sub.add_argument("file", help="an .mlir file, or - for standard input")
+    sub.add_argument("-p", "--pipeline", default="", help="passes; none verifies and prints")
+    add_own_passes(sub)
+    add_operators(sub)
+    sub.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
+    sub.add_argument("--timing", action="store_true", help="print seconds to standard error")
+    sub.add_argument(
         "--split-input-file", action="store_true", help="treat parts between `// -----` apart"
     )
-    each.add_argument(
+    sub.add_argument(
         "--verify-diagnostics", action="store_true", help="print an error instead of failing"
     )
 
-    each = add("check", help="verify an artifact or a schedule, exit 1 and what is wrong; sign it")
-    each.add_argument("path", type=Path, metavar="DIR|FILE.mlir|schedule.json")
-    add_trusted(each)
-    each.add_argument(
+    sub = add("check", help="verify an artifact or a schedule, exit 1 and what is wrong; sign it")
+    sub.add_argument("path", type=Path, metavar="DIR|FILE.mlir|schedule.json")
+    add_trusted(sub)
+    sub.add_argument(
         "--sign",
         type=Path,
         metavar="KEY.pem",
         help="sign an artifact that passes with this Ed25519 private key, for --trusted",
     )
 
-    each = add("passes", help="list the passes and their options")
+    sub = add("passes", help="list the passes and their options")
 
     add_tune(add)
 
-    each = add("cache", help="the kernel cache")
-    each.add_argument("action", choices=("status", "clear"))
+    sub = add("cache", help="the kernel cache")
+    sub.add_argument("action", choices=("status", "clear"))
 
-    each = add("completion", help="print a shell's script that completes flowloom's commands")
-    each.add_argument("shell", choices=("bash", "fish", "zsh"))
-    each.set_defaults(parser=parser)
+    sub = add("completion", help="print a shell's script that completes flowloom's commands")
+    sub.add_argument("shell", choices=("bash", "fish", "zsh"))
+    sub.set_defaults(parser=parser)
     return parser

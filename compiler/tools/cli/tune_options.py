@@ -14,8 +14,8 @@ TUNE = ("models", "prepare", "measure", "merge", "status")
 
 def add_tune(add: Callable[..., ArgumentParser]) -> None:
     """Add the command with its steps."""
-    each = add("tune", help="measure what templates can choose (docs/tuning.md)")
-    steps = each.add_subparsers(dest="step", required=True, metavar="[STEP]").add_parser
+    command = add("tune", help="measure what templates can choose (docs/tuning.md)")
+    steps = command.add_subparsers(dest="step", required=True, metavar="[STEP]").add_parser
     step = steps("models", help="the default: all steps on this machine; needs TVM and a GPU")
     _add_models(step)
     _add_candidates(step)
@@ -87,11 +87,11 @@ def _add_measuring(step: ArgumentParser) -> None:
 
 def with_step(arguments: Sequence[str]) -> list[str]:
     """The arguments with the step that `flowloom tune MODEL` leaves out."""
-    at = next(
+    position = next(
         (i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments)
     )
-    command = [*arguments[: at + 1]]
-    rest = arguments[at + 1 :]
-    if command[-1:] != ["tune"] or (rest and rest[0] in (*TUNE, "-h", "--help")):
+    command = [*arguments[: position + 1]]
+    following = arguments[position + 1 :]
+    if command[-1:] != ["tune"] or (following and following[0] in (*TUNE, "-h", "--help")):
         return [*arguments]
-    return [*command, TUNE[0], *rest]
+    return [*command, TUNE[0], *following]

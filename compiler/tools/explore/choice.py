@@ -42,11 +42,11 @@ def tiles_sentence(configs: Mapping[str, KernelConfig], on_cpu: bool) -> str:
     count = sum(bool(config.candidates) for config in configs.values())
     if not count:
         return NO_CPU_TILES if on_cpu else NO_TILES
-    why = "there was no time for them" if on_cpu else "similar kernels lent their tile"
+    reason = "there was no time for them" if on_cpu else "similar kernels lent their tile"
     return (
         f"Candidates of {count} of {len(configs)} kernels were measured alone; shown are the"
-        f" fastest, which the database keeps. The others have none: {why}, an estimate decided, or"
-        " no template computes them."
+        f" fastest, which the database keeps. The others have none: {reason}, an estimate decided,"
+        " or no template computes them."
     )
 
 

@@ -78,9 +78,9 @@ class _Arena:
         number = len(self.occupants)
         reuses = sorted({occupant for _, _, occupant in old})
         self.occupants.append(_Occupant(begin, end, task, task, reuses))
-        before = [(b, begin, o) for b, _, o in old[:1] if b < begin]
-        after = [(end, e, o) for _, e, o in old[-1:] if e > end]
-        self.pieces[overlapping] = [*before, (begin, end, number), *after]
+        head = [(b, begin, o) for b, _, o in old[:1] if b < begin]
+        tail = [(end, e, o) for _, e, o in old[-1:] if e > end]
+        self.pieces[overlapping] = [*head, (begin, end, number), *tail]
 
 
 def memory_fact(schedule: Schedule, timeline: Timeline) -> MemoryFact:
@@ -123,7 +123,7 @@ def _regions(
             final=tensor.final,
             start=timeline.start[tensor.first],
             end=timeline.end[tensor.final],
-            reuses=tuple(base + other for other in tensor.reuses),
+            reuses=tuple(base + reused for reused in tensor.reuses),
         )
 
 
@@ -175,7 +175,7 @@ def module_fact(
         ),
         streams=schedule.streams,
         threads=_threads(run) if on_cpu else 0,
-        helps=[HelpFact(one.task, one.thread, one.start, one.end) for one in run.help],
+        helps=[HelpFact(span.task, span.thread, span.start, span.end) for span in run.help],
         options=option_facts(module),
         tasks=task_facts(schedule, predicted, run, edges, on_cpu),
         kernels=kernel_facts(module, predicted, roof, configs or {}, groups or {}),
@@ -189,8 +189,8 @@ def module_fact(
 
 def _threads(run: MeasuredRun) -> int:
     """The threads that worked in a measured run; 0 without one."""
-    own = [time.thread for time in run.times or ()]
-    return max((*own, *(one.thread for one in run.help)), default=-1) + 1
+    threads = [time.thread for time in run.times or ()]
+    return max((*threads, *(span.thread for span in run.help)), default=-1) + 1
 
 
 def task_facts(

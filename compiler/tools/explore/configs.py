@@ -51,7 +51,7 @@ def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:
     template = candidate.template
     if entry is None:
         return []
-    mine = (template.name, candidate.key) == (built.template.name, built.candidate.key)
+    is_built = (template.name, candidate.key) == (built.template.name, built.candidate.key)
     return [
         TileFact(
             template=template.name,
@@ -61,7 +61,7 @@ def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:
             high=measured.interval and measured.interval[1],
             cold=measured.cold,
             device=entry.device,
-            chosen=mine and read == built.config,
+            chosen=is_built and read == built.config,
         )
         for measured in entry.configs
         for read in (candidate.read(measured.config),)

@@ -53,7 +53,7 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
     places = _placed(rows, above, below, count)
     return LayoutFact(
         layers=layers,
-        places=[round(place, 2) for place in places[:count]],
+        places=[round(x, 2) for x in places[:count]],
         edges=list(edges),
         routes=[[round(places[dummy], 2) for dummy in route] for route in routes],
     )
@@ -123,8 +123,8 @@ def _spread(
         total = means[index] - shift
         size = 1
         while blocks and blocks[-1][0] / blocks[-1][1] > total / size:
-            other = blocks.pop()
-            total, size = total + other[0], size + other[1]
+            block = blocks.pop()
+            total, size = total + block[0], size + block[1]
         blocks.append((total, size))
     index = 0
     for total, size in blocks:

@@ -24,6 +24,7 @@ def explore_page(sides: Sequence[SideFact]) -> str:
     if PLACE not in bundle:
         raise FlowloomError(f"{BUNDLE} has no place for a document: run `npm run build` in web/")
     title = escape(" and ".join(side.title for side in sides))
+    # in base64 no text of a model can end the script element
     packed = base64.b64encode(document_bytes(sides)).decode()
     element = f'<script type="application/octet-stream" id="document">{packed}</script>'
     return bundle.replace(TITLE, title, 1).replace(PLACE, element, 1)

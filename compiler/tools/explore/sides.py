@@ -177,8 +177,8 @@ def _with_dumps(module: Module, dump: Path) -> ModuleFact:
     for group in _groups(graph):
         nodes = tuple(dict.fromkeys(op.node_name for op in group.operators if op.node_name))
         kernel = signature(group) if group.kernel is None else group.kernel.data
-        if left := waiting.get((kernel, nodes)):
-            task_of[group] = left.popleft()
+        if indices := waiting.get((kernel, nodes)):
+            task_of[group] = indices.popleft()
     number: dict[Operation, int] = {entry.op: index for index, entry in enumerate(located)}
     operators = [_fact(entry, task_of, number) for entry in located]
     groups = distinct_groups(graph)

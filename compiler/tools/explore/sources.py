@@ -19,8 +19,8 @@ NVDISASM_PACKAGE = "nvidia-cuda-nvdisasm"
 def disassembler() -> str | None:
     """The path of nvdisasm, of CUDA's tools or of the package nvidia-cuda-nvdisasm."""
     spec = find_spec("nvidia")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    in_packages = (str(path) for place in places for path in Path(place).glob("*/bin/nvdisasm"))
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    in_packages = (str(path) for root in roots for path in Path(root).glob("*/bin/nvdisasm"))
     return shutil.which("nvdisasm") or next(in_packages, None)
 
 

@@ -38,11 +38,11 @@ class StepParts:
         self.done += 1
         self.size_done += size
 
-    def left(self, now: float) -> float | None:
+    def left(self, time: float) -> float | None:
         """The estimated seconds left; None before the first part is done."""
         if not self.size_done:
             return None
-        return (now - self.started) / self.size_done * max(0.0, self.size - self.size_done)
+        return (time - self.started) / self.size_done * max(0.0, self.size - self.size_done)
 
 
 @dataclass
@@ -60,17 +60,17 @@ class WorkCounter:
     _tuned_until: float | None = None
     _outside_pass: int = 0
 
-    def take(self, event: ProgressEvent, now: float) -> None:
+    def take(self, event: ProgressEvent, time: float) -> None:
         """Count an event at a time."""
         match event:
             case KernelsBegan():
-                self._begin(StepParts(KERNEL_STEP, event.missing, event.missing, now))
+                self._begin(StepParts(KERNEL_STEP, event.missing, event.missing, time))
                 self._tuned_until = None
                 self.running.clear()
             case TuningBegan():
-                self._tuned_until = now + event.seconds
+                self._tuned_until = time + event.seconds
             case KernelBegan():
-                self.running[event.name] = now
+                self.running[event.name] = time
             case KernelEnded():
                 self._end(KERNEL_STEP, 1.0)
                 self.running.pop(event.name, None)
@@ -82,7 +82,7 @@ class WorkCounter:
                 self.passes[event.name] = self.passes.get(event.name, 0.0) + event.seconds
             case PartsBegan():
                 size = event.total if event.size is None else event.size
-                self._begin(StepParts(event.step, event.total, size, now))
+                self._begin(StepParts(event.step, event.total, size, time))
             case PartEnded():
                 self._end(event.step, event.size)
             case StepEnded():
@@ -91,9 +91,9 @@ class WorkCounter:
             case _:
                 pass
 
-    def _begin(self, parts: StepParts) -> None:
-        self._leave(parts.step)
-        self.levels.append(parts)
+    def _begin(self, level: StepParts) -> None:
+        self._leave(level.step)
+        self.levels.append(level)
 
     def _leave(self, step: str) -> None:
         """Forget a step, and those within it."""
@@ -119,11 +119,11 @@ class WorkCounter:
         """The kernel that has been under way for the longest time, or nothing."""
         return min(self.running, key=lambda name: self.running[name], default="")
 
-    def left(self, now: float) -> float | None:
-        """The estimated seconds left of the innermost step; of tuning, those that it may take."""
+    def left(self, time: float) -> float | None:
+        """The estimated seconds left of the innermost step; for tuning, its limit."""
         if self._tuned_until is not None:
-            return max(0.0, self._tuned_until - now)
-        return self.levels[-1].left(now) if self.levels else None
+            return max(0.0, self._tuned_until - time)
+        return self.levels[-1].left(time) if self.levels else None
 
     def slowest(self) -> list[tuple[str, float]]:
         """The passes and kernels that took longest, in seconds, the slowest first.

@@ -30,8 +30,8 @@ QUIET_SECONDS = 1.0
 
 def ended_part(event: PartEnded, counter: WorkCounter) -> str:
     """The step, how many of its parts are done, and the one that ended last."""
-    parts = counter.of(event.step)
-    return f"{event.step} {parts.done} of {parts.total}" + (f": {event.name}" if event.name else "")
+    step = counter.of(event.step)
+    return f"{event.step} {step.done} of {step.total}" + (f": {event.name}" if event.name else "")
 
 
 class PlainDisplay:
@@ -43,21 +43,21 @@ class PlainDisplay:
 
     def show(self, event: ProgressEvent) -> None:
         """Print a line where one is due."""
-        now = self._clock()
+        time = self._clock()
         counter = self._counter
         match event:
-            case KernelEnded() if now - self._last >= QUIET_SECONDS:
-                left = counter.left(now) or 0.0
+            case KernelEnded() if time - self._last >= QUIET_SECONDS:
+                eta = counter.left(time) or 0.0
                 kernels = counter.of(KERNEL_STEP)
                 slow = f"; at work on {counter.oldest}" if counter.oldest else ""
                 self._line(
                     f"kernel {kernels.done} of {kernels.total}: {event.name},"
-                    f" {event.seconds:.1f} s; about {left:.0f} s left{slow}"
+                    f" {event.seconds:.1f} s; about {eta:.0f} s left{slow}"
                 )
-            case PartEnded() if now - self._last >= QUIET_SECONDS:
-                left = counter.left(now) or 0.0
+            case PartEnded() if time - self._last >= QUIET_SECONDS:
+                eta = counter.left(time) or 0.0
                 self._line(
-                    f"{ended_part(event, counter)}, {event.seconds:.1f} s; about {left:.0f} s left"
+                    f"{ended_part(event, counter)}, {event.seconds:.1f} s; about {eta:.0f} s left"
                 )
             case PassEnded() | StepEnded() if event.seconds >= QUIET_SECONDS:
                 kind = "pass" if isinstance(event, PassEnded) else "step"
@@ -91,6 +91,7 @@ class TerminalDisplay:
             expand=True,
             console=console,
             transient=True,
+            # commands remove the bar before they print, so output needs no detour
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -113,8 +114,8 @@ class TerminalDisplay:
             case PartsBegan():
                 self._update(event.step, event.total, 0)
             case PartEnded():
-                parts = counter.of(event.step)
-                self._update(ended_part(event, counter), parts.total, parts.done)
+                step = counter.of(event.step)
+                self._update(ended_part(event, counter), step.total, step.done)
             case Announcement():
                 self._update(event.text, None, 0)
             case TuningBegan():

@@ -36,11 +36,11 @@ def run(options: Namespace) -> int:
 def _check_saved(path: Path, trusted: Sequence[Path], key: Path | None) -> None:
     """Check all that loading checks, print it, and sign it if there is a key."""
     for checked in checked_artifacts(path, trusting(trusted or None)):
-        own = checked.artifact
-        symbolic = isinstance(own, SymbolicArtifact)
-        schedule = own.schedule.schedule if symbolic else own.schedule
-        kernels = (own.schedule if symbolic else own).kernels
-        proved = f" {_sizes_of(own)}" if symbolic else ""
+        saved = checked.artifact
+        symbolic = isinstance(saved, SymbolicArtifact)
+        schedule = saved.schedule.schedule if symbolic else saved.schedule
+        kernels = (saved.schedule if symbolic else saved).kernels
+        proved = f" {_sizes_of(saved)}" if symbolic else ""
         print(f"{checked.directory}: {_without_race(schedule)}{proved}")
         print(f"{checked.directory}: {_as_built(checked, len(kernels))}")
         for line in containment_lines(kernels.values()):

@@ -20,6 +20,7 @@ def run(options: Namespace) -> int:
     """Write the project that the options name, and say what it holds."""
     check_project(options.output)
     with step_progress("read"):
+        # the project is built elsewhere: what it requires need not be here
         saved = artifact.load(options.directory, lambda target, requirements: None)
     check = None
     if options.check is not None:

@@ -12,15 +12,15 @@ from compiler.tools.opt import optimize, read_text
 def run(options: Namespace) -> int:
     """Run the passes over the file, or over each of its parts, which `// -----` divides."""
     text = read_text(None if options.file == "-" else Path(options.file))
-    parts = text.split("// -----") if options.split_input_file else [text]
-    with using(options.own_passes) as own:
-        check_used(own, options.pipeline)
-        for index, part in enumerate(parts):
+    chunks = text.split("// -----") if options.split_input_file else [text]
+    with using(options.own_passes) as user_passes:
+        check_used(user_passes, options.pipeline)
+        for index, chunk in enumerate(chunks):
             if index:
                 print("// -----")
             try:
                 print(
-                    optimize(part, options.file, options.pipeline, options.dump_ir, options.timing)
+                    optimize(chunk, options.file, options.pipeline, options.dump_ir, options.timing)
                 )
             except FlowloomError as error:
                 if not options.verify_diagnostics:

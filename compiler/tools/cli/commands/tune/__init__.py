@@ -1,1 +1,1 @@
-"""The steps of `flowloom tune`: a module each, of which `measure` and `merge` need no TVM."""
+"""The steps of `flowloom tune`: a module each; `measure` and `merge` need no TVM."""

@@ -13,7 +13,7 @@ DEFAULT_PRECISIONS = ("tf32",)
 
 
 def reporter(options: Namespace) -> Callable[[str], None]:
-    """Prints what a step does, unless it shall be quiet; on standard error next to JSON."""
+    """Prints what a step does, unless it is to be quiet; on standard error next to JSON."""
 
     def report(line: str) -> None:
         if not options.quiet:

@@ -13,7 +13,7 @@ from compiler.tools.progress.options import conclude
 def run(options: Namespace) -> int:
     """Merge results of one architecture; the order of the files changes nothing."""
     loaded = [(*load_results(path), path) for path in options.results]
-    runs = [part[:2] for part in sorted(loaded, key=lambda part: (part[0], part[2]))]
+    runs = [item[:2] for item in sorted(loaded, key=lambda item: (item[0], item[2]))]
     archs = {header.arch for header, _ in runs}
     if len(archs) > 1:
         raise ArtifactError(f"results of {', '.join(sorted(archs))}: merge one architecture a time")

@@ -23,7 +23,7 @@ def run(options: Namespace) -> int:
     ]
     rows: list[dict[str, str]] = []
     with step_progress("coverage"):
-        for name, path, precision in in_parts("coverage", every, lambda one: one[0]):
+        for name, path, precision in in_parts("coverage", every, lambda item: item[0]):
             rows.append({"model": name, **_coverage(path, precision, options)})
     lines = (
         f"{r['model']} {r['target']} on {r['device'] or 'any device'}: {r['coverage']}"
