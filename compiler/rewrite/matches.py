@@ -170,6 +170,7 @@ class Matches:
     def _neighbours(self, pattern: Pattern, concat: Term) -> Iterator[tuple[int, Match]]:
         assert isinstance(pattern, Apply)
         operands = list(concat.operands)
+        # a Concat of two is matched as it is
         for i in range(len(operands) - 1 if len(operands) > 2 else 0):
             singles = operands[i : i + 1], operands[i + 1 : i + 2]
             if all(map(_may_be, pattern.inputs, singles, (None, None))):
@@ -217,7 +218,7 @@ class Matches:
         entry = OPERATORS.get(term.kind)
         commutative = entry is not None and entry.facts.commutative
         if commutative and len(inputs) == 2 and inputs[0] is not inputs[1]:
-            yield inputs[::-1]
+            yield inputs[::-1]  # equal operands would match twice
 
     def _halves_of(self, concat: Term, count: int) -> Sequence[Term]:
         """Two Concats whose Concat is a given one: of its first parts and of the others."""
@@ -235,7 +236,7 @@ def _has_inputs(pattern: Apply, term: Term) -> bool:
     if term.kind == "Concat" or len(term.operands) < len(pattern.inputs):
         return True
     kinds = [operand.kind for operand in term.operands]
-    return all(any(kind in asked for kind in kinds) for asked in _asked(pattern))
+    return all(any(kind in accepted for kind in kinds) for accepted in _asked(pattern))
 
 
 @cache
@@ -288,9 +289,9 @@ def _unknowns(pattern: Apply, term: Term, bound: Mapping[str, Any]) -> Mapping[s
         return None
     values = dict(bound)
     for name, value in term.attributes.items():
-        asked = pattern.attributes.get(name)
-        named = isinstance(asked, Unknown)
-        if value != (values.setdefault(asked.name, value) if named else fixed.get(name)):
+        expected = pattern.attributes.get(name)
+        named = isinstance(expected, Unknown)
+        if value != (values.setdefault(expected.name, value) if named else fixed.get(name)):
             return None
     return values
 

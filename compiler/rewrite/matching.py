@@ -22,6 +22,7 @@ class Matcher:
         inside = reachable(graph)
         self._users = readers_of(inside)
         for term in inside:
+            # rules are proved over the reals, and integers wrap around
             if not term.constant and len(term.types) == 1 and term.dtype in FLOATS:
                 self._by_kind[term.kind].append(term)
 

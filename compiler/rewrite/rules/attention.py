@@ -37,6 +37,7 @@ SCALE = Rule(
     target=(add(matmul(x, mul(w, s)), mul(b, s)),),
     guard=lambda m: [
         len(m.shape(x)) >= 2,
+        # a number of more axes would give the bias more axes
         len(m.shape(s)) <= 1,
         *all_are(1, m.shape(s)),
     ],

@@ -68,16 +68,16 @@ def _larger_pads(bindings: Bindings) -> tuple[Any, ...]:
     """The pads of an image for a kernel with a margin."""
     steps = (*bindings.value(dilations), *bindings.value(dilations))
     sides = zip(bindings.value(pads), steps, bindings.value(margin), strict=True)
-    return tuple(pad + step * more for pad, step, more in sides)
+    return tuple(pad + step * extra for pad, step, extra in sides)
 
 
 def _sizes(bindings: Bindings) -> Iterable[Mapping[Unknown, Any]]:
     """Odd kernels become square ones of the next sizes."""
     kernel = bindings.shape(w)[2:]
     for size in range(3, LARGEST + 1, 2):
-        more = [size - n for n in kernel]
-        if min(more) >= 0 and max(more) > 0 and all(n % 2 == 0 for n in more):
-            yield {margin: tuple(n // 2 for n in more) * 2}
+        extra = [size - n for n in kernel]
+        if min(extra) >= 0 and max(extra) > 0 and all(n % 2 == 0 for n in extra):
+            yield {margin: tuple(n // 2 for n in extra) * 2}
 
 
 ENLARGE = Rule(
@@ -109,7 +109,7 @@ def _fits(bindings: Bindings) -> list[Condition]:
         *(n >= 0 for n in bindings.value(margin)),
         sum(bindings.value(margin)) > 0,
         *equal([size + low + high for size, low, high in sizes], bindings.shape(w)[2:]),
-        *equal([pad + step * more for pad, step, more in sides], bindings.value(pads)),
+        *equal([pad + step * extra for pad, step, extra in sides], bindings.value(pads)),
     ]
 
 
@@ -161,7 +161,7 @@ def _keeps_place(bindings: Bindings) -> list[Condition]:
         *(n >= 0 for n in bindings.value(margin)),
         *all_are(1, bindings.value(strides)),
         *equal(sizes, bindings.shape(w)[2:]),
-        *equal([step * more for step, more in sides], bindings.value(pads)),
+        *equal([step * extra for step, extra in sides], bindings.value(pads)),
         bindings.shape(w)[0] == bindings.shape(x)[1],
     ]
 

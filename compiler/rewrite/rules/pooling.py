@@ -73,6 +73,7 @@ POOL_OF_CONCAT = Rule(
     name="pool-of-concat",
     source=(_pool(concat(x, y, axis=axis)),),
     target=(concat(_pool(x), _pool(y), axis=axis),),
+    # along a spatial axis, windows would reach across both parts
     guard=lambda m: (m.value(axis) < 2,),
     cases=POOLS,
 )

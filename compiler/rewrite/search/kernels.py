@@ -162,16 +162,16 @@ def _of_scores(term: Term) -> Sequence[Term]:
     """The operands that have a score for each one that a term computes."""
     if _keeps_matrices(term):
         return [*term.operands][:1]
-    alike = [operand for operand in term.operands if operand.shape == term.shape]
-    return alike if KINDS.get(term.kind) is Kind.ELEMENTWISE else []
+    same_shape = [operand for operand in term.operands if operand.shape == term.shape]
+    return same_shape if KINDS.get(term.kind) is Kind.ELEMENTWISE else []
 
 
 def _is_scalar(term: Term) -> bool:
     """Whether an operator computes each element of one operand alone, by scalar constants."""
     varying = [operand for operand in term.operands if not operand.constant]
     scalars = all(prod(operand.shape) == 1 for operand in term.operands if operand.constant)
-    alike = len(varying) == 1 and varying[0].shape == term.shape
-    return alike and scalars and KINDS.get(term.kind) is Kind.ELEMENTWISE
+    same_shape = len(varying) == 1 and varying[0].shape == term.shape
+    return same_shape and scalars and KINDS.get(term.kind) is Kind.ELEMENTWISE
 
 
 def _masks_rows(term: Term) -> bool:
