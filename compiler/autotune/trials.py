@@ -161,14 +161,14 @@ class Trials:
         Raises TrialError for one that fails, and if all together take longer than some seconds.
         """
         launching = {task.kernel: task for task in tasks if task.control is None}
-        took = dict[str, float]()
+        times = dict[str, float]()
         remaining = seconds
         for name in costly_first(launching, kernels):
             if remaining <= 0:
                 raise TrialError(f"a run of each kernel before {name!r} takes {seconds:.3g} s")
-            took[name] = self.kernel(kernels[name], launching[name], remaining)
-            remaining -= took[name] / 1e9
-        return took
+            times[name] = self.kernel(kernels[name], launching[name], remaining)
+            remaining -= times[name] / 1e9
+        return times
 
     def whole(self, subject: ScheduleTrial, seconds: float) -> float:
         """Run a schedule once if it has an If or a Loop; its nanoseconds, else 0. As `kernel`.
@@ -182,8 +182,8 @@ class Trials:
 
     def schedule(self, subject: ScheduleTrial, seconds: float) -> None:
         """Run all that a schedule needs to end: its kernels, and the whole where that decides."""
-        took = sum(self.kernels(subject.schedule.all_tasks, subject.kernels, seconds).values())
-        self.whole(subject, seconds - took / 1e9)
+        spent = sum(self.kernels(subject.schedule.all_tasks, subject.kernels, seconds).values())
+        self.whole(subject, seconds - spent / 1e9)
 
     def _run(self, subject: Subject, name: str, seconds: float) -> float:
         with self._lock:
@@ -254,13 +254,13 @@ class _Child:
         with suppress(OSError):  # the end of the answers says that the process has died
             send(self._process.stdin, request)
 
-    def _answer(self, seconds: float, what: str) -> Any:
+    def _answer(self, seconds: float, step: str) -> Any:
         assert self._process.stdout is not None
         # select.select refuses descriptors above 1023
         arrived = select.poll()
         arrived.register(self._process.stdout, select.POLLIN)
         if not arrived.poll(1e3 * seconds):
-            raise KernelError(f"{what} takes more than {seconds:.3g} s")
+            raise KernelError(f"{step} takes more than {seconds:.3g} s")
         answer = receive(self._process.stdout)
         if isinstance(answer, FlowloomError):
             raise answer
@@ -298,9 +298,9 @@ def trials_on(driver: Driver) -> Trials:
     return _ON[driver]
 
 
-def _unavailable(why: str) -> TrialUnavailableError:
+def _unavailable(reason: str) -> TrialUnavailableError:
     return TrialUnavailableError(
-        f"a second process, for trials of kernels, cannot use the device ({why}): allow that, or"
+        f"a second process, for trials of kernels, cannot use the device ({reason}): allow that, or"
         f" set {TRIALS_VARIABLE}=off to measure without trials"
     )
 

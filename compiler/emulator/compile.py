@@ -121,8 +121,8 @@ def prepared_header() -> Path | None:
     directory = cache_directory("emulator")
     if directory is None or not writable(directory):
         return None
-    how = hashlib.sha256(_how_kernels_are_compiled().encode()).hexdigest()[:8]
-    folder = directory / f"header-{version()}-{how}"
+    digest = hashlib.sha256(_how_kernels_are_compiled().encode()).hexdigest()[:8]
+    folder = directory / f"header-{version()}-{digest}"
     path = folder / f"{EMULATED_HEADER}.gch"
     if not path.is_file():
         content = _build_header()

@@ -6,6 +6,7 @@ import re
 AARCH64 = "aarch64"
 X86 = "x86_64"
 
+# LLVM's names of CPUs do not say which instruction set they have
 _ARM = re.compile(
     r"aarch64$|a64fx|ampere|apple-|c1-|carmel|cortex-|exynos-|falkor|fujitsu-|gb10|grace$|kryo"
     r"|neoverse-|olympus|oryon-|saphira|thunderx|tsv110"
@@ -28,5 +29,5 @@ def instruction_set(mcpu: str) -> str:
     """
     if _ARM.match(mcpu):
         return AARCH64
-    here = host_instruction_set()
-    return here if mcpu in ("", "generic") or here not in (AARCH64, X86) else X86
+    host = host_instruction_set()
+    return host if mcpu in ("", "generic") or host not in (AARCH64, X86) else X86

@@ -138,8 +138,8 @@ class RayCluster:
         task = self.on_gpus()
         running = list[Any]()
         for node in nodes:
-            there = task.options(scheduling_strategy=affinity(node["NodeID"], soft=False))
-            running.append(there.remote(payload))
+            pinned = task.options(scheduling_strategy=affinity(node["NodeID"], soft=False))
+            running.append(pinned.remote(payload))
         return [self._value("device", reference)[0] for reference in running]
 
     def each(
@@ -303,7 +303,7 @@ class RayMachines:
     def prepare_parts(self, options: TuneOptions, untuned: bool) -> list[tuple[str, PreparePart]]:
         """The parts with their names, in the order of models and precisions."""
         arch = self.header.arch
-        here = installed(True)
+        installation = installed(True)
         payloads = list[tuple[str, PreparePart]]()
         database = database_content(arch)
         device = self.header.device if untuned else ""
@@ -312,7 +312,7 @@ class RayMachines:
                 target = f"cuda:{arch}:{precision}"
                 has_kernel = whole_kernels(parse_gpu(target))
                 payload = PreparePart(
-                    installation=here,
+                    installation=installation,
                     graph=str(
                         import_model(path, options.input_shapes, has_kernel=has_kernel).module
                     ),
@@ -350,14 +350,14 @@ class RayMachines:
         self, bundle: Bundle, results: Sequence[Result], jobs: int
     ) -> Iterator[tuple[str, MeasurePart]]:
         """The shares of a bundle that are not measured yet, with their names."""
-        here = installed(False)
+        installation = installed(False)
         for number, share in enumerate(shares(bundle, SHARE_CANDIDATES), 1):
             remaining = unmeasured(share, results)
             if remaining.kernels:
                 keys = {kernel.key for kernel in remaining.kernels}
                 existing = tuple(result for result in results if result.key in keys)
                 payload = MeasurePart(
-                    installation=here,
+                    installation=installation,
                     bundle=remaining,
                     known=existing,
                     header=self.header,

@@ -46,11 +46,11 @@ def try_missing(
     for a kernel that fails, or if the runs take longer than some seconds.
     """
     tasks = _missing(driver, schedule, kernels, database)
-    took = trials_on(driver).kernels(tasks.values(), kernels, seconds)
-    for name, nanoseconds in took.items():
+    times = trials_on(driver).kernels(tasks.values(), kernels, seconds)
+    for name, nanoseconds in times.items():
         if nanoseconds >= ENOUGH_NS:
             database.add(key_of(kernels[name], driver.device), record_of_one(nanoseconds))
-    return sum(took.values()) / 1e9
+    return sum(times.values()) / 1e9
 
 
 def measure_missing(

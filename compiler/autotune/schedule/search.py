@@ -71,7 +71,7 @@ class SearchedPipeline:
 
 
 def search_module(
-    module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: SearchOptions
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, options: SearchOptions
 ) -> SearchedPipeline:
     """Search for a module whose groups have their costs; all on plain data."""
     graph = graphs_of(module)[-1]
@@ -80,7 +80,7 @@ def search_module(
     demands = [_demand(group, kernels, costs) for group in graph.groups]
     early = starts_early(kernels)
     simulator = Simulator(demands, costs.device, early=early)
-    best = search(groups, simulator, how.steps, how.seed)
+    best = search(groups, simulator, options.steps, options.seed)
     bound = lower_bound(demands, groups.dag.edges, costs.device, early=early)
     outlines = {
         ONE_STREAM: outline(groups.dag, place(groups, PlacementPolicy("opara", 1)), names),
@@ -93,7 +93,7 @@ def search_module(
         makespan=best.makespan,
         steps=best.steps,
         kept=best.kept,
-        seed=how.seed,
+        seed=options.seed,
         policies=dict(best.policies),
         bound=asdict(bound),
     )

@@ -97,14 +97,14 @@ def generated(instruction_set: str, features: Collection[str]) -> set[str]:
 
 def check_features(needed: Mapping[str, Any]) -> None:
     """Raise DeviceError, naming what is missing, unless this host meets all requirements."""
-    here = host_instruction_set()
-    if needed.get("architecture", here) != here:
+    host = host_instruction_set()
+    if needed.get("architecture", host) != host:
         raise DeviceError(
-            f"made for the architecture {needed['architecture']}; this is {here}: compile the model"
+            f"made for the architecture {needed['architecture']}; this is {host}: compile the model"
             f" on this host, or `flowloom export` it and build the project there"
         )
     remedy = "compile the model on this host, or for an older target such as cpu:x86-64-v3"
-    if here == AARCH64:
+    if host == AARCH64:
         remedy = "compile the model on this host, or for cpu:aarch64"
     processor = llvm.get_host_cpu_name()
     if needed.get("processor", processor) != processor:

@@ -160,8 +160,8 @@ class DeviceArray:
         Raises DeviceError for one that asks for none, as numpy does: it could not read the memory,
         and would fail without a reason.
         """
-        asked = options.get("dl_device")
-        if asked is not None and asked[0] in HOST_DEVICES and options.get("copy") is not False:
+        target = options.get("dl_device")
+        if target is not None and target[0] in HOST_DEVICES and options.get("copy") is not False:
             return self.numpy().__dlpack__(max_version=options.get("max_version"))
         if "max_version" in options and "stream" not in options:
             raise DeviceError(

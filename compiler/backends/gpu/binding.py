@@ -332,9 +332,9 @@ def check_names(
     extra = [name for name in passed if name not in expected]
     missing = [name for name in expected if name not in passed] if complete else []
     if extra or missing:
-        what = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
+        fault = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
         remedy = f"; {COMPILED_IN}" if extra and kind == "input" else ""
-        raise ShapeError(f"{what}; the model's {kind}s are {list(expected)}{remedy}")
+        raise ShapeError(f"{fault}; the model's {kind}s are {list(expected)}{remedy}")
 
 
 def _shared(first: str, second: str) -> ShapeError:

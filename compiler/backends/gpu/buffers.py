@@ -40,10 +40,10 @@ class Buffers:
         self._offsets, self._total = layout(edges)
         _, self._written = layout(entry for entry in edges if entry[1].kind == "input")
         arenas, self._arena_bytes = layout(entry for entry in every if entry[1].kind == "arena")
-        what = f"{schedule.name}: an executor"
-        self._block = DeviceMemory(driver, self._total, what)
+        purpose = f"{schedule.name}: an executor"
+        self._block = DeviceMemory(driver, self._total, purpose)
         self._arena = (
-            DeviceMemory(driver, self._arena_bytes, what)
+            DeviceMemory(driver, self._arena_bytes, purpose)
             if share is None
             else share.arena(driver, self._arena_bytes)
         )
@@ -79,24 +79,25 @@ class Buffers:
         copies: list[Transfer] = []
         for index in sorted(allocations, key=self._offsets.__getitem__):
             start, nbytes = self._span(index)
-            here = Transfer((index,), start, self.pinned.address + self._offsets[index], nbytes)
+            transfer = Transfer((index,), start, self.pinned.address + self._offsets[index], nbytes)
             last = copies[-1] if copies else None
-            if here.nbytes and last is not None and self._are_adjacent(last, here):
-                size = here.device + here.nbytes - last.device
+            if transfer.nbytes and last is not None and self._are_adjacent(last, transfer):
+                size = transfer.device + transfer.nbytes - last.device
                 copies[-1] = Transfer((*last.allocations, index), last.device, last.host, size)
-            elif here.nbytes:
-                copies.append(here)
+            elif transfer.nbytes:
+                copies.append(transfer)
         return copies
 
     def _span(self, index: int) -> tuple[int, int]:
         """The device address of an input or output, and its size in bytes."""
         return self.addresses[index], self._schedule.allocations[index].nbytes
 
-    def _are_adjacent(self, last: Transfer, here: Transfer) -> bool:
+    def _are_adjacent(self, last: Transfer, transfer: Transfer) -> bool:
         # neighbours in the block are as far apart as alignment pads the first of them
-        gap = here.device - (last.device + last.nbytes)
+        gap = transfer.device - (last.device + last.nbytes)
         return (
-            0 <= gap < DEVICE_ALIGNMENT and here.device + here.nbytes - last.device <= MERGED_BYTES
+            0 <= gap < DEVICE_ALIGNMENT
+            and transfer.device + transfer.nbytes - last.device <= MERGED_BYTES
         )
 
     def poison(self, allocations: Iterable[int], stream: Handle) -> None:

@@ -69,16 +69,16 @@ def layout(allocations: Iterable[tuple[int, Allocation]]) -> tuple[dict[int, int
     return offsets, end
 
 
-def reserve(driver: Driver, nbytes: int, what: str) -> int:
+def reserve(driver: Driver, nbytes: int, purpose: str) -> int:
     """Allocate device memory; DeviceError says how much was needed and how much is free."""
     free = driver.free_memory()
-    logger.info("%s: allocating %s of %s free", what, size(nbytes), size(free))
+    logger.info("%s: allocating %s of %s free", purpose, size(nbytes), size(free))
     if nbytes <= free:
         # what is free may be in pieces, or another process may take it first
         with suppress(DeviceError):
             return driver.allocate(nbytes)
     raise DeviceError(
-        f"{what} needs {size(nbytes)} of device memory, {size(free)} are free of "
+        f"{purpose} needs {size(nbytes)} of device memory, {size(free)} are free of "
         f"{size(driver.device.memory_bytes)} on {driver.device.name}: free some, make the inputs "
         "smaller, or use plan-memory{reuse=tight}"
     )

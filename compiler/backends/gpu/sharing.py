@@ -20,11 +20,11 @@ from compiler.schedule.tasks import Allocation, Schedule
 class DeviceMemory:
     """A block of device memory, which is freed with the last reference to it."""
 
-    def __init__(self, driver: Driver, nbytes: int, what: str) -> None:
+    def __init__(self, driver: Driver, nbytes: int, purpose: str) -> None:
         """Allocate; raises DeviceError if there is no room."""
         self._driver = driver
         self.nbytes = nbytes
-        self.address = reserve(driver, nbytes, what) if nbytes else 0
+        self.address = reserve(driver, nbytes, purpose) if nbytes else 0
 
     def close(self) -> None:
         """Give the memory back."""

@@ -43,14 +43,14 @@ class HipRuntime:
     @classmethod
     def open(cls, needed: str | None = None) -> "HipRuntime":
         """The runtime of this machine, or exactly the one that is needed; DeviceError without."""
-        said = ""
+        message = ""
         for name in LIBRARY_NAMES if needed is None else (needed,):
             try:
                 return cls(name)
             except (OSError, AttributeError) as error:
-                said = str(error)
+                message = str(error)
         raise DeviceError(
-            f"the target 'hip' needs AMD's HIP runtime, {needed or LIBRARY_NAMES[0]} ({said}):"
+            f"the target 'hip' needs AMD's HIP runtime, {needed or LIBRARY_NAMES[0]} ({message}):"
             " install ROCm (Debian: apt-get install libamdhip64-5), or compile the model with the"
             " HIP compiler of the ROCm that is installed"
         )

@@ -56,11 +56,11 @@ class Arguments:
     def tensors_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
         """The tensors of a call; raises ShapeError unless it is like the first."""
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        like = structure == self._structure and all(
+        matches = structure == self._structure and all(
             isinstance(x, torch.Tensor) if leaf is torch.Tensor else leaf == x
             for leaf, x in zip(self._leaves, leaves, strict=True)
         )
-        if not like:
+        if not matches:
             raise ShapeError(
                 f"the arguments {structure} with {self._shown(leaves)} differ from the example"
                 f" inputs {self._structure} with {self._shown(self._leaves)}: compile for them"
