@@ -193,11 +193,14 @@ class ProgramBody:
 
     def _quick_on_host(self, steps: Sequence[ProgramStep]) -> dict[int, str]:
         """The nodes of segments that are classical models' alone, which numpy runs uncompiled."""
-        why = "nothing around it is compiled"
+        reason = "nothing around it is compiled"
         segments = [step.nodes for step in steps if not step.alone]
         classical = [all(self._is_classical(index) for index in nodes) for nodes in segments]
         return {
-            i: why for nodes, quick in zip(segments, classical, strict=True) if quick for i in nodes
+            i: reason
+            for nodes, quick in zip(segments, classical, strict=True)
+            if quick
+            for i in nodes
         }
 
     def _is_classical(self, index: int) -> bool:

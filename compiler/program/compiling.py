@@ -210,15 +210,15 @@ class SegmentCompiler:
         self._symbolic.instances[digest] = segment
         return replace(static, runner=self._on_device(request, static.runner))
 
-    def _log_alone(self, what: str, reason: Exception) -> None:
+    def _log_alone(self, segment: str, reason: Exception) -> None:
         """Say that a segment is compiled for each size alone, or for some, and why."""
-        _LOG.warning("%s is compiled for each size alone: %s", what, _first_line(reason))
+        _LOG.warning("%s is compiled for each size alone: %s", segment, _first_line(reason))
         _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
 
-    def _warn_of_fault(self, what: str, fault: Exception) -> None:
+    def _warn_of_fault(self, segment: str, fault: Exception) -> None:
         """Warn of an error that no segment should meet, and how to see where it arose."""
         warnings.warn(
-            f"{what} is compiled for each size alone by a fault of Flowloom's, which does not"
+            f"{segment} is compiled for each size alone by a fault of Flowloom's, which does not"
             f" change results: {type(fault).__name__}: {fault}; please report it, with the trace"
             " that logging.getLogger('compiler.program') writes at level DEBUG",
             SymbolicFaultWarning,

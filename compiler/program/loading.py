@@ -57,7 +57,7 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
 
 def _division(directory: Path, saved: ProgramOptions, graph: BodyGraph) -> SegmentSplit:
     """How runs divided a model; raises ArtifactError for nodes and tensors that it has not."""
-    on_host = {int(node): why for node, why in saved.on_host.items()}
+    on_host = {int(node): reason for node, reason in saved.on_host.items()}
     computed = {name for node in graph.nodes for name in node.output}
     unknown = [f"node {node}" for node in on_host if node >= len(graph.nodes)]
     unknown += [f"tensor {name!r}" for name in saved.split_at if name not in computed]

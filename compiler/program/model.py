@@ -214,7 +214,7 @@ class DynamicModule:
             graphs=str(settings.graphs),
             semantics=dict(settings.semantics.ways),
             input_shapes={name: tuple(shape) for name, shape in self._model.shapes.items()},
-            on_host={str(node): why for node, why in division.alone.items()},
+            on_host={str(node): reason for node, reason in division.alone.items()},
             split_at=tuple(sorted(division.split_at)),
         )
         compiled = self.compiler
@@ -232,7 +232,7 @@ class DynamicModule:
         It describes the runs so far.
         """
         lines = [f"{self.target}, {counted(self.compiler.compilations, 'compiled segment')}"]
-        lines += [f"  {label} runs on the host: {why}" for label, why in self.on_host.items()]
+        lines += [f"  {label} runs on the host: {reason}" for label, reason in self.on_host.items()]
         return "\n".join(lines)
 
     @property
@@ -258,7 +258,7 @@ class DynamicModule:
                         *(f"{name}: {time:.1f} s" for name, time in seconds.items()),
                     ]
                 ),
-                "on the host": "\n".join(f"{n}: {why}" for n, why in self.on_host.items()),
+                "on the host": "\n".join(f"{n}: {reason}" for n, reason in self.on_host.items()),
             },
         )
 

@@ -185,8 +185,8 @@ class ProgramSegment:
         """A new specialisation, in the cache."""
         by_types = Counter(tuple(entry[:2] for entry in key) for key in self.cache)
         if self.known and max(by_types.values(), default=0) >= MOST_CONTENTS:
-            why = "the contents on which shapes depend change from run to run"
-            return SegmentSplit(dict.fromkeys(self.askers, why))
+            reason = "the contents on which shapes depend change from run to run"
+            return SegmentSplit(dict.fromkeys(self.askers, reason))
         key = self.key(inputs)
         quick = self.needed[key] + 1 < self.patience
         if quick and key in self.cache:
@@ -232,9 +232,9 @@ class ProgramSegment:
 
     def _without(self, odd: set[str]) -> SegmentSplit:
         """The split that runs the readers of some inputs on the host."""
-        why = "it reads a value of a type without kernels"
+        reason = "it reads a value of a type without kernels"
         nodes = self.source.nodes.items()
-        return SegmentSplit({i: why for i, node in nodes if odd & names_read(node)})
+        return SegmentSplit({i: reason for i, node in nodes if odd & names_read(node)})
 
 
 def is_tensor(value: HostValue) -> bool:

@@ -68,13 +68,13 @@ def checked_inputs(types: Sequence[ValueType], inputs: Mapping[str, Any]) -> dic
     for type in types:
         if type.name not in inputs and type.kind != "optional":
             raise ShapeError(f"the input {type.name!r} is missing")
-        what = f"the input {type}"
-        values[type.name] = checked_value(what, type, inputs.get(type.name), symbols)
+        subject = f"the input {type}"
+        values[type.name] = checked_value(subject, type, inputs.get(type.name), symbols)
     return values
 
 
-def checked_value(what: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:
-    """A value of a declared type as the host has it; raises ShapeError, which begins with `what`.
+def checked_value(subject: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:
+    """A value of a declared type as the host has it; raises ShapeError, of `subject`.
 
     `symbols` gets the sizes of symbols that this value has first.
     """
@@ -82,7 +82,9 @@ def checked_value(what: str, type: ValueType, value: Any, symbols: SymbolSizes) 
         # A map with keys and values of the declared types; raises ShapeError for another value.
         key = str if type.keys == "str_" else int
         item: Any = str if type.dtype == "str_" else numpy_dtype(type.dtype).type
-        error = ShapeError(f"{what} was given {value!r}: give a dictionary of its keys and values")
+        error = ShapeError(
+            f"{subject} was given {value!r}: give a dictionary of its keys and values"
+        )
         if not isinstance(value, Mapping):
             raise error
         items = cast(Mapping[Any, Any], value)
@@ -94,36 +96,36 @@ def checked_value(what: str, type: ValueType, value: Any, symbols: SymbolSizes) 
         except (TypeError, ValueError):  # a key or a value is not a number
             raise error from None
     if type.kind == "tensor":
-        return _tensor(what, type, value, symbols)
+        return _tensor(subject, type, value, symbols)
     if type.kind == "optional":
         element = type.element
-        return None if value is None else _element(what, element, type.name, value, symbols)
+        return None if value is None else _element(subject, element, type.name, value, symbols)
     if not isinstance(value, list | tuple):
-        raise ShapeError(f"{what} was given {_described(value)}: pass a list")
+        raise ShapeError(f"{subject} was given {_described(value)}: pass a list")
     items = [
-        _element(f"item {index} of {what}", type.element, type.name, item, {})
+        _element(f"item {index} of {subject}", type.element, type.name, item, {})
         for index, item in enumerate(cast(Sequence[Any], value))
     ]
     dtypes = sorted({_dtype(item) for item in items if hasattr(item, "dtype")})
     if len(dtypes) > 1:
-        raise ShapeError(f"{what} was given items of {' and '.join(dtypes)}: pass one dtype")
+        raise ShapeError(f"{subject} was given items of {' and '.join(dtypes)}: pass one dtype")
     declared = "" if type.element is None else type.element.dtype
     return HostSequence(items, declared or next(iter(dtypes), ""))
 
 
 def _element(
-    what: str, type: ValueType | None, name: str, value: Any, symbols: SymbolSizes
+    subject: str, type: ValueType | None, name: str, value: Any, symbols: SymbolSizes
 ) -> HostValue:
     """An item of a sequence, or the value of an optional, whose type a model may leave open."""
     if value is None:
-        raise ShapeError(f"{what} was given None: pass an array")
+        raise ShapeError(f"{subject} was given None: pass an array")
     if type is not None:
-        return checked_value(what, type, value, symbols)
+        return checked_value(subject, type, value, symbols)
     if isinstance(value, dict):
         return cast(HostValue, value)
     if isinstance(value, list | tuple):
-        return checked_value(what, ValueType(name, kind="sequence"), value, symbols)
-    return checked_value(what, ValueType(name), value, symbols)
+        return checked_value(subject, ValueType(name, kind="sequence"), value, symbols)
+    return checked_value(subject, ValueType(name), value, symbols)
 
 
 def axis_symbols(type: ValueType) -> tuple[str | None, ...]:
@@ -155,23 +157,23 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)  # takes no memory
 
 
-def _tensor(what: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:
+def _tensor(subject: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:
     """A tensor as an array of the declared type."""
     if value is None or isinstance(value, Mapping):
-        raise ShapeError(f"{what} was given {_described(value)}: pass an array")
+        raise ShapeError(f"{subject} was given {_described(value)}: pass an array")
     resident = isinstance(value, ResidentTensor)
     array = value if resident else read_input(type.name, value, listed=True)
     if type.dtype and _dtype(array) != type.dtype:
-        raise ShapeError(f"{what} was given {_described(array)}")
+        raise ShapeError(f"{subject} was given {_described(array)}")
     if isinstance(array, np.ndarray) and array.dtype.kind in TEXT_KINDS:
-        array = _texts(what, array)
+        array = _texts(subject, array)
     if type.shape is None:
         return array
     if len(type.shape) != array.ndim:
-        raise ShapeError(f"{what} was given the shape {list(array.shape)}")
+        raise ShapeError(f"{subject} was given the shape {list(array.shape)}")
     for axis, (declared, size) in enumerate(zip(type.shape, array.shape, strict=True)):
         if isinstance(declared, int) and declared != size:
-            raise ShapeError(f"dimension {axis} of {what} was given the size {size}")
+            raise ShapeError(f"dimension {axis} of {subject} was given the size {size}")
         if isinstance(declared, str):
             first, where = symbols.setdefault(declared, (size, type.name))
             if first != size:
@@ -182,13 +184,13 @@ def _tensor(what: str, type: ValueType, value: Any, symbols: SymbolSizes) -> Hos
     return array
 
 
-def _texts(what: str, array: np.ndarray) -> np.ndarray:
+def _texts(subject: str, array: np.ndarray) -> np.ndarray:
     """Texts as an array of `str` objects, which host operators read; ShapeError for others."""
     items = array.reshape(-1).tolist()
     if odd := {item.__class__.__name__ for item in items if not isinstance(item, str)}:
         raise ShapeError(
-            f"{what} was given elements of {' and '.join(sorted(odd))}: pass str (numpy.char.decode"
-            " makes it of bytes)"
+            f"{subject} was given elements of {' and '.join(sorted(odd))}: pass str"
+            " (numpy.char.decode makes it of bytes)"
         )
     return array.astype(object, copy=False)
 

@@ -82,8 +82,8 @@ class SupportVectorClassifier:
             # onnxruntime takes scores by weights that are all positive for probabilities
             chosen = _of_hyperplanes(scores, threshold=0.5 if (self._weights >= 0).all() else 0)
         else:
-            alike = self._kernel.similarities(rows)
-            scores = _pair_scores(alike, self._weights, self._bounds, self._counts)
+            similarities = self._kernel.similarities(rows)
+            scores = _pair_scores(similarities, self._weights, self._bounds, self._counts)
             # How many pairs each class wins.
             classes = len(self._counts)
             votes = np.zeros((len(scores), classes), int)
@@ -136,8 +136,8 @@ class SupportVectorRegressor:
     def __call__(self, x: Array) -> tuple[Array]:
         """A number for each row; with `one_class` 1 for those inside, and -1."""
         rows = np.atleast_2d(x).astype(np.float32, copy=False)
-        alike = rows if self._kernel is None else self._kernel.similarities(rows)
-        scores = (alike @ self._weights + self._bound)[:, None]
+        similarities = rows if self._kernel is None else self._kernel.similarities(rows)
+        scores = (similarities @ self._weights + self._bound)[:, None]
         if self._one_class:
             return (np.where(scores > 0, np.float32(1), np.float32(-1)),)
         return (transformed(scores, self._transform),)
@@ -152,7 +152,9 @@ def _of_hyperplanes(scores: Array, threshold: float) -> Array:
     return np.where((largest >= threshold) if threshold else (largest > 0), 1, chosen)
 
 
-def _pair_scores(alike: Array, weights: Array, bounds: Array, counts: Sequence[int]) -> Array:
+def _pair_scores(
+    similarities: Array, weights: Array, bounds: Array, counts: Sequence[int]
+) -> Array:
     """The score of each pair of classes; a class has weights against each other one."""
     weights = weights.reshape(len(counts) - 1, -1)
     ends = np.cumsum(counts)
@@ -160,8 +162,8 @@ def _pair_scores(alike: Array, weights: Array, bounds: Array, counts: Sequence[i
 
     def columns() -> Iterator[Array]:
         for (i, j), bound in zip(combinations(range(len(counts)), 2), bounds, strict=True):
-            mine = alike[:, spans[i]] @ weights[j - 1, spans[i]]
-            yield mine + alike[:, spans[j]] @ weights[i, spans[j]] + bound
+            first = similarities[:, spans[i]] @ weights[j - 1, spans[i]]
+            yield first + similarities[:, spans[j]] @ weights[i, spans[j]] + bound
 
     return np.stack([*columns()], 1)
 

@@ -219,18 +219,18 @@ class TreeClassifier:
 
         Labels that are integers are 0 and 1 if both have votes, as in onnxruntime.
         """
-        both = voted[:, 1:]
+        second_voted = voted[:, 1:]
         base = self._base
-        some = self._second and bool(both.any())
-        every = some and bool(both.all())
+        some = self._second and bool(second_voted.any())
+        every = some and bool(second_voted.all())
         if base.size == 2:  # the second class is the first one's opposite
             second = scores[:, :1] + base[1]
-            scores = np.where(both, np.concatenate([-second, second], 1), scores + base)
+            scores = np.where(second_voted, np.concatenate([-second, second], 1), scores + base)
         elif base.size:
             scores = scores + np.array([base[0], 0])
         if not voted.all():
             scores = np.where(voted, scores, 0)
-        weight = np.where(both[:, 0], scores[:, 1], scores[:, 0]) if some else scores[:, 0]
+        weight = np.where(second_voted[:, 0], scores[:, 1], scores[:, 0]) if some else scores[:, 0]
         # onnxruntime takes sums of votes that are all positive for probabilities
         chosen = (weight > (0.5 if self._binary and self._positive else 0)).astype(np.int64)
         named = self._binary or len(self._strings)
@@ -240,5 +240,5 @@ class TreeClassifier:
         total = float(self._binary and self._positive)
         single = transformed(scores[:, :1], self._transform, total)
         if some:
-            single = np.where(both, transformed(scores, self._transform), single)
+            single = np.where(second_voted, transformed(scores, self._transform), single)
         return labels, single

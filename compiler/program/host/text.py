@@ -63,8 +63,8 @@ def regex_full_match(call: HostCall) -> HostFunction:
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:
-        said = error.args[0]
-        reason = said.decode() if isinstance(said, bytes) else said
+        message = error.args[0]
+        reason = message.decode() if isinstance(message, bytes) else message
         raise ValueError(
             f"its pattern {pattern!r} is not RE2's ({reason}), which has neither look-around nor"
             " back references: write it as https://github.com/google/re2/wiki/Syntax says"
