@@ -79,6 +79,7 @@ class MeasuredJudge(Generic[T]):
         baseline = next(iter(ways))
         failures = dict[str, str]()
         samplers: dict[str, Sampler] = {}
+        # all stay loaded, as they run in alternation
         with ExitStack() as stack:
             for name, way in ways.items():
                 try:

@@ -56,6 +56,7 @@ class Settings:
     """None for the default pipeline, on a GPU for the best of several candidates."""
     dump_ir: str | os.PathLike[str] | None = None
     cache: KernelCache | None = None
+    # the cores that this process may use, which a container may limit
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     budget: float = 0.0
     """Seconds for measuring on a GPU."""

@@ -73,5 +73,6 @@ class Rule:
 
     def reversed(self, name: str, **changes: Any) -> "Rule":
         """The rule in the other direction, whose target must not compute attributes."""
+        # whether the new source is symmetric is not known: False costs the search time only
         turned = replace(self, name=name, source=self.target, target=self.source, symmetric=False)
         return replace(turned, **changes)

@@ -16,6 +16,7 @@ NVTX_VARIABLE = "FLOWLOOM_NVTX"
 NVTX_LIBRARY = "libnvToolsExt.so.1"
 """The library of toolkits before CUDA 13; later ones have headers alone."""
 
+# made once: every run enters it
 _NO_RANGE = nullcontext()
 
 

@@ -177,6 +177,7 @@ class InferenceSession:
         fed = frozenset(feed) & {arg.name for arg in self._overridable}
         if not fed:
             return self.module
+        # another run with these initializers waits for the compilation
         with self._lock:
             if fed not in self._overriding:
                 _LOG.warning("compiling for a run that gives the initializers %s", sorted(fed))

@@ -62,6 +62,7 @@ class ExportedFunction:
 
     def _results(self, feed: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
         device = next((t.device for t in tensors if t.device.type != "cpu"), None)
+        # modules for hip take arrays of the host alone
         if device is None or parse_target(self.module.target).backend == "hip":
             return list(self.module.run(feed).values())
         stream = torch.cuda.current_stream(device)

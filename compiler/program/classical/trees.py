@@ -29,6 +29,7 @@ TREES = Path(__file__).with_name("trees.ll")
 FOLDS = ("SUM", "MIN", "MAX")
 """How the votes for a class or target become its score; the code knows their places here."""
 
+# the fields and their order are those of `node` in trees.c
 _NODE = np.dtype(
     [
         ("bound", np.float64),
@@ -41,6 +42,7 @@ _NODE = np.dtype(
 _ARGUMENTS = (*[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2)
 
 
+# as `ensemble` in trees.c
 class _Table(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("trees", "classes", "aggregate")),
@@ -82,6 +84,7 @@ class Walker:
         for rows without columns that the trees read.
         """
         kind = np.float64 if x.dtype == np.float64 else np.float32
+        # float32 widens without a change, so that one function serves both types
         rows = np.ascontiguousarray(np.atleast_2d(x).astype(kind, copy=False), np.float64)
         count, columns = rows.shape
         if columns < self._columns:

@@ -187,6 +187,7 @@ class HostNode:
             except ModelError as error:  # the model was checked before: what it reads is at fault
                 raise InputDataError(str(error)) from error
         inputs = [values[name] if name else None for name in self._reads]
+        # division by zero and overflow have results in the standard
         with np.errstate(all="ignore"):
             results = standard_results(self._types, inputs, self._function(*inputs))
         pairs = zip(self._writes, results, strict=False)

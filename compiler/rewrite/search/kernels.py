@@ -135,6 +135,7 @@ def _division_by_norms(term: Term) -> list[Term]:
         return []
     operators = [term]
     divisor = term.inputs[1]
+    # PyTorch exports a normalisation with a bound of the norms, expanded before the Div
     while divisor is not None and divisor.kind in ("Clip", "Expand", "Max"):
         operators.append(divisor)
         divisor = divisor.inputs[0]
