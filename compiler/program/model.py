@@ -24,6 +24,7 @@ from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import (
     TEXT_KINDS,
     ValueType,
+    check_outputs,
     checked_inputs,
     example_of,
     input_symbols,
@@ -65,6 +66,7 @@ class DynamicModule:
         self.target = compiler.settings.target
         self._most = most
         self._accepted: tuple[Any, ...] | None = None
+        self._has_run = False
         self._body = self._new_body()
 
     def _new_body(self) -> ProgramBody:
@@ -114,8 +116,8 @@ class DynamicModule:
         which is logged with the seconds. Any number of threads may call this at once. Raises
         ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
         outputs cannot stay, InputDataError for contents that do not fit, ModelError if a file of
-        the model's data was written to since it was read, and ArgumentError for any of the
-        `options` of a static module's run, such as `stream`.
+        the model's data was written to since it was read or an output is not of its declared type,
+        and ArgumentError for any of the `options` of a static module's run, such as `stream`.
         """
         if options:
             check_options(options, {"outputs": TEXT}, "a run of a dynamic module")
@@ -123,12 +125,15 @@ class DynamicModule:
         stay = self._outputs_stay(outputs)
         names = self._model.graph.outputs
         self._model.context.check_data()
-        again = self._body.again(inputs)
+        # What was only prepared takes the path that checks results once.
+        again = self._body.again(inputs) if self._has_run else None
         if again is None:
             inputs = self._checked(inputs)
             results = self._body.run(inputs)
             # large weights are mapped files, which show what is written to them during the run
             self._model.context.check_data()
+            check_outputs(self.outputs, dict(zip(names, results, strict=True)))
+            self._has_run = True
         else:
             computed = again.run(inputs)
             results = [computed[name] for name in names]

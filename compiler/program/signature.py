@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.backends.host_arrays import read_input
 from compiler.backends.memory import numpy_dtype
-from compiler.errors import COMPILED_IN, ShapeError
+from compiler.errors import COMPILED_IN, ModelError, ShapeError
 from compiler.program.host import HostMap, HostSequence, HostValue
 from compiler.program.resident import ResidentTensor
 from compiler.tensors.dtypes import numpy_name
@@ -92,8 +92,9 @@ def checked_value(subject: str, type: ValueType, value: Any, symbols: SymbolSize
         if {*texts[0]} - {key is str} or {*texts[1]} - {item is str}:
             raise error
         try:
-            return HostMap({key(k): item(v) for k, v in items.items()}, dtype=type.dtype)
-        except (TypeError, ValueError):  # a key or a value is not a number
+            own = {_exactly(key, k): _exactly(item, v) for k, v in items.items()}
+            return HostMap(own, dtype=type.dtype)
+        except (TypeError, ValueError, OverflowError):  # a key or a value is no such number
             raise error from None
     if type.kind == "tensor":
         return _tensor(subject, type, value, symbols)
@@ -113,6 +114,14 @@ def checked_value(subject: str, type: ValueType, value: Any, symbols: SymbolSize
     return HostSequence(items, declared or next(iter(dtypes), ""))
 
 
+def _exactly(kind: Any, value: Any) -> Any:
+    """A key or a value of a map in its type; raises ValueError for an integer with a fraction."""
+    converted: Any = kind(value)
+    if np.asarray(converted).dtype.kind in "iu" and converted != value:
+        raise ValueError(f"{value!r} is not a whole number")
+    return converted
+
+
 def _element(
     subject: str, type: ValueType | None, name: str, value: Any, symbols: SymbolSizes
 ) -> HostValue:
@@ -126,6 +135,30 @@ def _element(
     if isinstance(value, list | tuple):
         return checked_value(subject, ValueType(name, kind="sequence"), value, symbols)
     return checked_value(subject, ValueType(name), value, symbols)
+
+
+def check_outputs(types: Sequence[ValueType], values: Mapping[str, HostValue]) -> None:
+    """Raise ModelError for an output that is not of its declared kind and element type."""
+    for type in types:
+        value = values[type.name]
+        if not _is_of(type, value):
+            raise ModelError(
+                f"the model declares its output {type}, it is computed as {_described(value)};"
+                " correct the model, or export it again"
+            )
+
+
+def _is_of(type: ValueType, value: HostValue) -> bool:
+    """Whether a computed value has a declared kind and element type, by its first item if any."""
+    element = type.element
+    if type.kind == "optional":
+        return value is None or element is None or _is_of(element, value)
+    if type.kind == "sequence":
+        items = cast(list[Any], value) if isinstance(value, list) else None
+        return items is not None and (not items or element is None or _is_of(element, items[0]))
+    if type.kind == "map":
+        return isinstance(value, Mapping)
+    return hasattr(value, "dtype") and type.dtype in ("", _dtype(value))
 
 
 def axis_symbols(type: ValueType) -> tuple[str | None, ...]:
@@ -200,6 +233,8 @@ def _described(value: Any) -> str:
     array: Any = value
     if isinstance(value, np.ndarray | ResidentTensor):
         return f"{_dtype(array)}{list(array.shape)}"
+    if isinstance(value, HostSequence) and value.items_dtype:
+        return f"a sequence of {value.items_dtype}"
     return "None" if value is None else f"a {value.__class__.__name__}"
 
 
