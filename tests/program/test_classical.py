@@ -324,6 +324,78 @@ def test_a_hyperplane_regresses_as_onnxruntime_does():
     run_both([regressor], {"x": ROWS}, [("y", TensorProto.FLOAT)])
 
 
+@pytest.mark.parametrize("value", [{"a": 2**70}, {"a": 1.5}, {"a": math.nan}, {"a": "1"}, {1: 1}])
+def test_dictionaries_of_integers_hold_no_other_numbers(value: Any):
+    integers = helper.make_tensor_type_proto(TensorProto.INT64, [])
+    x = helper.make_value_info("x", helper.make_map_type_proto(TensorProto.STRING, integers))
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    vectorizer = node("DictVectorizer", ["y"], string_vocabulary=["a", "b"])
+    graph = helper.make_graph([vectorizer], "classical", [x], [y])
+    imports = [helper.make_opsetid(ML, 1), helper.make_opsetid("", 18)]
+    module = compiler.compile(helper.make_model(graph, opset_imports=imports, ir_version=10))
+    for fitting in ({"a": 2**62}, {"a": 3.0}, {"a": True}, {"b": np.int8(4)}):
+        ((first, second),) = module.run({"x": fitting})["y"]
+        assert {"a": first, "b": second}.items() >= fitting.items()
+    with pytest.raises(ShapeError, match="give a dictionary"):
+        module.run({"x": value})
+
+
+SUPPORT: dict[str, Any] = {
+    "coefficients": numbers(1, 3), "kernel_params": [0.0] * 3, "rho": [0.3],
+    "support_vectors": numbers(2, 12),
+}  # fmt: skip
+
+MISFITS: list[tuple[str, dict[str, Any], str]] = [
+    ("SVMRegressor", {**SUPPORT, "n_supports": 3, "rho": []}, "0 rho, not 1"),
+    ("SVMRegressor", {**SUPPORT, "n_supports": 4}, "3 coefficients, not 4"),
+    ("SVMRegressor", {**SUPPORT, "n_supports": 3, "kernel_params": [1.0]}, "SVMRegressor 'y'"),
+    ("LinearRegressor", {"coefficients": numbers(1, 4), "intercepts": [1.0, 2.0]}, "2 intercepts"),
+    (
+        "LinearRegressor",
+        {"coefficients": numbers(1, 8), "intercepts": [1.0], "targets": 2},
+        "1 intercepts, not 2",
+    ),
+    ("LinearRegressor", {"coefficients": numbers(1, 4), "targets": 0}, "targets are 0"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "attributes", "message"), MISFITS)
+def test_numbers_that_do_not_fit_are_refused_when_the_model_is_compiled(
+    op_type: str, attributes: dict[str, Any], message: str
+):
+    refused(op_type, attributes, [("y", TensorProto.FLOAT)], message)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "message"),
+    [
+        ("rho", [0.1, 0.2], "2 rho, not 3"),
+        ("coefficients", [0.5] * 11, "11 coefficients, not 12"),
+        ("prob_a", [0.5] * 3, "0 prob_b, not 3"),
+        ("classlabels_ints", [4, 5], "2 labels for 3 vectors_per_class"),
+    ],
+)
+def test_classes_of_support_vectors_have_numbers_for_each_pair(
+    attribute: str, value: list[Any], message: str
+):
+    attributes = {"classlabels_ints": [4, 5, 6], **support_vectors(3), attribute: value}
+    refused("SVMClassifier", attributes, [("y", TensorProto.INT64), ("z", 1)], message)
+
+
+def refused(op_type: str, attributes: dict[str, Any], outputs: Any, message: str) -> None:
+    """Expect an error when a model of one node is compiled."""
+    made = node(op_type, [name for name, _ in outputs])
+    for name, value in attributes.items():
+        kind = onnx.AttributeProto.FLOATS if value == [] else None
+        made.attribute.append(helper.make_attribute(name, value, attr_type=kind))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    values = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs]
+    graph = helper.make_graph([made], "classical", [x], values)
+    imports = [helper.make_opsetid(ML, 1), helper.make_opsetid("", 18)]
+    with pytest.raises(ModelError, match=message):
+        compiler.compile(helper.make_model(graph, opset_imports=imports, ir_version=10))
+
+
 @pytest.mark.parametrize("columns", [[[2, 0, 2]], [1]])
 def test_columns_are_those_of_onnxruntime(columns: list[Any]):
     chosen = helper.make_node("ArrayFeatureExtractor", ["x", "c"], ["y"], domain=ML)
@@ -380,3 +452,13 @@ def test_distances_of_large_numbers_keep_their_digits(last: float):
         coefficients=numbers(1, 5), support_vectors=vectors, n_supports=5,
     )  # fmt: skip
     run_both([regressor], {"x": rows}, [("y", TensorProto.FLOAT)])
+
+
+def test_a_vector_far_from_all_others_costs_them_no_digits():
+    vectors = numbers(2, 20)
+    vectors[6] = 1e9
+    regressor = node(
+        "SVMRegressor", ["y"], kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0], rho=[0.3],
+        coefficients=numbers(1, 5), support_vectors=vectors, n_supports=5,
+    )  # fmt: skip
+    run_both([regressor], {"x": ROWS}, [("y", TensorProto.FLOAT)])

@@ -23,7 +23,7 @@ from compiler.program.classical.labels import (
     one_hot_encoder,
     taken_dtypes,
 )
-from compiler.program.classical.linear import linear_classifier, linear_regressor
+from compiler.program.classical.linear import check_targets, linear_classifier, linear_regressor
 from compiler.program.classical.maps import cast_map, dictionary_vectorizer, zip_map
 from compiler.program.classical.scaling import (
     array_feature_extractor,
@@ -86,6 +86,8 @@ def classical(op_type: str, attributes: Attributes) -> ClassicalFunction:
         only(attributes, "imputed_value_floats", "imputed_value_int64s")
     if op_type == "LinearClassifier":
         check_labels(labels_in(attributes))
+    if op_type == "LinearRegressor":
+        check_targets(attributes)
     numbers = {
         name: np.array(attributes[name], np.float32)
         for name in ("coefficients", "intercepts", "offset", "scale")

@@ -47,6 +47,15 @@ def required_attribute(attributes: Attributes, name: str) -> Any:
     return attributes[name]
 
 
+def check_length(
+    attributes: Attributes, name: str, count: int | None = None, least: int = 0
+) -> None:
+    """Raise ValueError unless a list has `count` elements, or at least so many."""
+    length = len(attributes.get(name, ()))
+    if length < least or count not in (None, length):
+        raise ValueError(f"it has {length} {name}, not {least if count is None else count}")
+
+
 def only(attributes: Attributes, *names: str) -> str:
     """The one attribute present of several alternatives; raises ValueError for none or several."""
     present = [name for name in names if name in attributes and len(attributes[name])]

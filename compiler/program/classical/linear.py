@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from compiler.program.classical.attributes import Attributes, check_length
 from compiler.program.classical.scores import labels_of, transformed
 
 
@@ -28,6 +29,15 @@ def linear_classifier(
     chosen = (scores[:, 0] > 0).astype(int) if single else scores.argmax(1)
     labels = labels_of(chosen, classlabels_ints, classlabels_strings)
     return labels, transformed(scores, post_transform, 1 if single and count == 2 else None)
+
+
+def check_targets(attributes: Attributes) -> None:
+    """Raise ValueError unless a regressor has one intercept for each target, or none."""
+    targets = attributes.get("targets", 1)
+    if targets < 1:
+        raise ValueError(f"its targets are {targets}, not at least 1")
+    if attributes.get("intercepts"):
+        check_length(attributes, "intercepts", targets)
 
 
 def linear_regressor(

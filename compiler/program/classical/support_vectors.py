@@ -8,13 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from compiler.backends.memory import address
-from compiler.program.classical.attributes import Attributes, check_labels, required_attribute
+from compiler.program.classical.attributes import (
+    Attributes,
+    check_labels,
+    check_length,
+    required_attribute,
+)
 from compiler.program.classical.scores import labels_in, labels_of, logistic, transformed
 from compiler.support.native_code import native_function
 
 Array = np.ndarray
 
 PAIRS = Path(__file__).with_name("pairs.ll")
+
+_SPARE = np.finfo(np.float64).eps / np.finfo(np.float32).eps * 16
+"""Parts of a sum of float64 whose last digits are those of float32, with some to spare."""
 
 _ARGUMENTS = (ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2)
 
@@ -44,14 +52,19 @@ class Kernel:
     def _distances(self, rows: Array) -> Array:
         """The squared distances of rows and vectors.
 
-        A difference of large numbers would cost digits: float64 from the centre on has them to
-        spare, unless a number is infinite.
+        They follow from a product, in float64 from the centre on. That has no digits to spare for
+        vectors that are much closer than the centre, which a single large number moves away, nor
+        for infinities: their differences are squared.
         """
-        if not np.isfinite(rows).all():
-            return ((rows[:, None] - self._vectors) ** 2).sum(-1)
         centred = rows - self._centre
         norms = (centred**2).sum(1)[:, None] + self._norms
-        return np.maximum(norms - 2 * (centred @ self._centred.T), 0)
+        distances = norms - 2 * (centred @ self._centred.T)
+        inexact = ~(distances >= norms * _SPARE)  # so is NaN
+        for row in np.flatnonzero(inexact.any(1)):
+            (near,) = np.nonzero(inexact[row])
+            differences = rows[row].astype(np.float64) - self._vectors[near]
+            distances[row, near] = (differences**2).sum(1)
+        return distances
 
 
 class SupportVectorClassifier:
@@ -64,14 +77,31 @@ class SupportVectorClassifier:
         self._counts: Sequence[int] = attributes.get("vectors_per_class", ())
         self._a = np.array(attributes.get("prob_a", ()))
         self._b = np.array(attributes.get("prob_b", ()))
-        if self._a.size:
-            _fit()  # compiled before the first run
-        self._kernel = Kernel(attributes, sum(self._counts)) if self._counts else None
         labels = labels_in(attributes)
         check_labels(labels)
         self._ints = labels.get("classlabels_ints", ())
         self._strings = labels.get("classlabels_strings", ())
+        self._check_lengths(attributes)
+        if self._a.size:
+            _fit()  # compiled before the first run
+        self._kernel = Kernel(attributes, sum(self._counts)) if self._counts else None
         self._transform: str = attributes.get("post_transform", "NONE")
+
+    def _check_lengths(self, attributes: Attributes) -> None:
+        """Raise ValueError for lists that do not fit the number of classes."""
+        classes = len(self._counts)
+        if not classes:
+            check_length(attributes, "rho", least=1)
+            return
+        pairs = classes * (classes - 1) // 2
+        check_length(attributes, "coefficients", sum(self._counts) * (classes - 1))
+        check_length(attributes, "rho", pairs)
+        if self._a.size or self._b.size:
+            check_length(attributes, "prob_a", pairs)
+            check_length(attributes, "prob_b", pairs)
+        names = len(self._ints) or len(self._strings)
+        if names < classes:
+            raise ValueError(f"it has {names} labels for {classes} vectors_per_class")
 
     def __call__(self, x: Array) -> tuple[Array, ...]:
         """The labels of rows with their scores: those of pairs of classes, or probabilities."""
@@ -127,6 +157,9 @@ class SupportVectorRegressor:
     def __init__(self, attributes: Attributes):
         """Read the vectors."""
         count = attributes.get("n_supports", 0)
+        if count:
+            check_length(attributes, "coefficients", count)
+        check_length(attributes, "rho", least=1)
         self._weights = np.array(required_attribute(attributes, "coefficients"), np.float32)
         self._bound = np.float32(required_attribute(attributes, "rho")[0])
         self._kernel = Kernel(attributes, count) if count else None

@@ -137,10 +137,10 @@ def obstacle_of_types(
 
 @contextmanager
 def invalid_attributes(node: onnx.NodeProto) -> Generator[None]:
-    """Turn a ValueError about attributes into a ModelError that names the node."""
+    """Turn an error about attributes into a ModelError that names the node."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
         label = f"{node.op_type} {node.name or node.output[0]!r}"
         raise ModelError(f"{label}: {error}; export the model again") from error
 
