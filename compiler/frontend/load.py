@@ -26,6 +26,10 @@ _MOST_CHECKED_BYTES = 1 << 20
 """The bytes of a tensor above which onnx's checker, which copies the model, is not given them."""
 
 
+_NAMING_TYPES = ("dtype", "output_datatype", "output_dtype", "to")
+"""The attributes of ONNX's operators that are numbers of element types."""
+
+
 def read_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto, folder: ModelFolder | None = None
 ) -> onnx.ModelProto:
@@ -101,20 +105,58 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
 
 
 def _check_graph_names(graph: onnx.GraphProto) -> None:
-    """Raise TypeError for a name that is not a str, also in bodies."""
+    """Raise TypeError for a name that is not a str, ValueError for no type, also in bodies."""
     named = (*graph.input, *graph.output, *graph.value_info)
     _check_texts(value.name for value in named)
+    for value in named:
+        _check_element_type(value.name, value.type)
     _check_names(graph.node)
 
 
+def _check_element_type(name: str, type: onnx.TypeProto) -> None:
+    """Raise ValueError for a declared element type that is not ONNX's; 0 leaves it open."""
+    match type.WhichOneof("value"):
+        case "sequence_type":
+            _check_element_type(name, type.sequence_type.elem_type)
+        case "optional_type":
+            _check_element_type(name, type.optional_type.elem_type)
+        case "map_type":
+            _check_element_type(name, type.map_type.value_type)
+        case _:
+            element = type.tensor_type.elem_type
+            if element not in onnx.TensorProto.DataType.values():
+                raise ValueError(
+                    f"the type of {name!r} has the number {element}, which onnx"
+                    f" {onnx.__version__} does not know"
+                )
+
+
 def _check_names(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Raise TypeError for a name that is not a str, also in bodies."""
+    """Raise TypeError for a name that is not a str, ModelError for no type, also in bodies."""
     for node in nodes:
         _check_texts((node.name, node.op_type, node.domain, *node.input, *node.output))
         _check_texts(attribute.name for attribute in node.attribute)
         for attribute in node.attribute:
+            _check_named_type(node, attribute)
             for body in (attribute.g, *attribute.graphs):
                 _check_graph_names(body)
+
+
+def _check_named_type(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
+    """Raise ModelError for an attribute that names an element type, and none of ONNX's.
+
+    Where the default of an output's type is 0, it means that of another input.
+    """
+    is_number = attribute.type == onnx.AttributeProto.INT and not attribute.ref_attr_name
+    if domain_of(node) or attribute.name not in _NAMING_TYPES or not is_number:
+        return
+    least = 0 if attribute.name == "output_dtype" else 1
+    if attribute.i not in onnx.TensorProto.DataType.values()[least:]:
+        raise ModelError(
+            f"{node.op_type} {node.name or ''.join(node.output[:1])!r}: its attribute"
+            f" {attribute.name!r} is {attribute.i}, which is not an element type; export the model"
+            " again"
+        )
 
 
 def _check_texts(names: Iterable[str | bytes]) -> None:

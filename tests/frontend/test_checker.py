@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import compiler
 from compiler.errors import FlowloomError, ModelError, ShapeError
 from compiler.frontend.importing import Imported, import_model
 from compiler.ir.groups import graph_of
@@ -422,3 +423,32 @@ def test_inputs_have_types_that_the_operator_takes():
 def test_a_loop_that_is_too_long_is_refused_at_its_first_iteration():
     with pytest.raises(ModelError, match=r"Loop 'culprit' expands to more than.*iterations"):
         import_model(loop(np.array(2**63 - 1), "x"))
+
+
+NAMED_TYPES: list[tuple[str, dict[str, Any]]] = [
+    *(("Cast", {"to": number}) for number in (99, 0, -1)),
+    ("BitCast", {"to": 99, "opset": 26}),
+    ("QuantizeLinear", {"output_dtype": 99}),
+    ("EyeLike", {"dtype": 99}),
+    *((name, {"dtype": 99}) for name in ("RandomNormalLike", "Bernoulli", "Multinomial")),
+]
+
+
+@pytest.mark.parametrize("size", [3, "n"])
+@pytest.mark.parametrize(("op_type", "attributes"), NAMED_TYPES)
+def test_attributes_that_name_no_element_type_are_refused(
+    op_type: str, attributes: dict[str, Any], size: int | str
+):
+    scale = [np.float32(0.5)] if op_type == "QuantizeLinear" else []
+    made = model(op_type, [size, 4], [np.array(c) for c in scale], **attributes)
+    with pytest.raises(ModelError, match=rf"{op_type} 'culprit': its attribute '(to|.*dtype)' is"):
+        compiler.compile(made)
+
+
+@pytest.mark.parametrize("where", ["input", "output", "value_info"])
+def test_declared_types_are_element_types(where: str):
+    made = parse("g (float[2] x) => (float[2] y) <float[2] t> { t = Relu(x) y = Relu(t) }")
+    info = getattr(made.graph, where)[0]
+    info.type.tensor_type.elem_type = 99
+    with pytest.raises(ModelError, match=f"the type of '{info.name}' has the number 99"):
+        compiler.compile(made)
