@@ -24,7 +24,7 @@ from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import (
     TEXT_KINDS,
     ValueType,
-    check_outputs,
+    check_declared_types,
     checked_inputs,
     example_of,
     input_symbols,
@@ -125,14 +125,14 @@ class DynamicModule:
         stay = self._outputs_stay(outputs)
         names = self._model.graph.outputs
         self._model.context.check_data()
-        # What was only prepared takes the path that checks results once.
+        # A size that was only prepared takes the path that checks results once.
         again = self._body.again(inputs) if self._has_run else None
         if again is None:
             inputs = self._checked(inputs)
             results = self._body.run(inputs)
             # large weights are mapped files, which show what is written to them during the run
             self._model.context.check_data()
-            check_outputs(self.outputs, dict(zip(names, results, strict=True)))
+            check_declared_types(self.outputs, dict(zip(names, results, strict=True)))
             self._has_run = True
         else:
             computed = again.run(inputs)

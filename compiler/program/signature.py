@@ -94,7 +94,7 @@ def checked_value(subject: str, type: ValueType, value: Any, symbols: SymbolSize
         try:
             own = {_exactly(key, k): _exactly(item, v) for k, v in items.items()}
             return HostMap(own, dtype=type.dtype)
-        except (TypeError, ValueError, OverflowError):  # a key or a value is no such number
+        except (TypeError, ValueError, OverflowError):  # a key or a value is not such a number
             raise error from None
     if type.kind == "tensor":
         return _tensor(subject, type, value, symbols)
@@ -137,7 +137,7 @@ def _element(
     return checked_value(subject, ValueType(name), value, symbols)
 
 
-def check_outputs(types: Sequence[ValueType], values: Mapping[str, HostValue]) -> None:
+def check_declared_types(types: Sequence[ValueType], values: Mapping[str, HostValue]) -> None:
     """Raise ModelError for an output that is not of its declared kind and element type."""
     for type in types:
         value = values[type.name]

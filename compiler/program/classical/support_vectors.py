@@ -52,7 +52,7 @@ class Kernel:
     def _distances(self, rows: Array) -> Array:
         """The squared distances of rows and vectors.
 
-        They follow from a product, in float64 from the centre on. That has no digits to spare for
+        They follow from a MatMul, in float64 from the centre on. That has no digits to spare for
         vectors that are much closer than the centre, which a single large number moves away, nor
         for infinities: their differences are squared.
         """

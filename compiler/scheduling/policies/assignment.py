@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.errors import PipelineError
-from compiler.scheduling.policies.registry import Registry
+from compiler.scheduling.policies.registry import PolicyRegistry
 from compiler.support.dag import DAG, is_order
 
 
@@ -29,7 +29,7 @@ class Assignment:
 StreamAssignment = Callable[[DAG, int], Assignment]
 """Gives each node a stream from 0 to less than the second argument, the number of streams."""
 
-STREAM_ASSIGNMENTS: Registry[StreamAssignment] = Registry("stream")
+STREAM_ASSIGNMENTS: PolicyRegistry[StreamAssignment] = PolicyRegistry("stream")
 """Every known policy by its name."""
 
 

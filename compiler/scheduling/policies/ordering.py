@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from compiler.scheduling.policies.registry import Registry
+from compiler.scheduling.policies.registry import PolicyRegistry
 from compiler.support.dag import DAG, topological_order
 
 
@@ -23,7 +23,7 @@ class Demand:
 Ordering = Callable[[DAG, Sequence[Demand]], list[int]]
 """Gives the nodes in launch order, each after its predecessors; one demand a node."""
 
-ORDERINGS: Registry[Ordering] = Registry("order")
+ORDERINGS: PolicyRegistry[Ordering] = PolicyRegistry("order")
 """Every known policy by its name."""
 
 

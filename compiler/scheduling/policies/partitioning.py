@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from compiler.scheduling.policies.balanced import partition_balanced
-from compiler.scheduling.policies.registry import Registry
+from compiler.scheduling.policies.registry import PolicyRegistry
 from compiler.support.dag import DAG
 
 Partitioning = Callable[[DAG, int], list[int]]
@@ -14,7 +14,7 @@ Partitioning = Callable[[DAG, int], list[int]]
 The second argument is about the largest number of nodes a partition should hold.
 """
 
-PARTITIONINGS: Registry[Partitioning] = Registry("partition")
+PARTITIONINGS: PolicyRegistry[Partitioning] = PolicyRegistry("partition")
 """Every known policy by its name."""
 
 

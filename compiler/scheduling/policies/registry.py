@@ -9,7 +9,7 @@ from compiler.support.user_files import load_object
 Policy = TypeVar("Policy")
 
 
-class Registry(Mapping[str, Policy]):
+class PolicyRegistry(Mapping[str, Policy]):
     """The policies of one kind by name; an unknown name is a PipelineError that lists them all.
 
     `FILE.py:FUNCTION` names a function in a user's file, which is executed.
