@@ -16,7 +16,7 @@ from tvm.tirx.transform import prim_func_pass
 
 
 def _is_shifted(numerator: Any, loops: set[Any]) -> bool:
-    """Whether what is no loop is added, something subtracted, or multiplied by a negative number.
+    """Whether something other than a loop is added, or anything subtracted or negated.
 
     A sum with a call or a load in it is not one of loops alone: TVM leaves it as it is, and what is
     hidden from the pass must have no buffer. One of sizes alone may be an extent.
