@@ -59,11 +59,25 @@ def load_dialects(context: Context) -> None:
         context.load_dialect(dialect)
 
 
+class _TextParser(Parser):
+    """Reads texts beyond ASCII, which the printer escapes and xDSL's parser takes for bytes."""
+
+    def parse_optional_str_literal(self) -> str | None:
+        literal = super().parse_optional_str_literal()
+        if literal is not None:
+            return literal
+        encoded = self.parse_optional_bytes_literal()
+        try:
+            return None if encoded is None else encoded.decode()
+        except UnicodeDecodeError:
+            self.raise_error("a text is not UTF-8")
+
+
 def parse_module(text: str, name: str = "<input>") -> ModuleOp:
     """Parse a module from its text; raises xDSL's ParseError with a position.
 
     Operators in other forms, as older dumps have them, become canonical.
     """
-    module = Parser(make_context(), text, name).parse_module()
+    module = _TextParser(make_context(), text, name).parse_module()
     canonicalise_operators(module)
     return module
