@@ -16,7 +16,7 @@ from compiler.schedule.kernels import Launch
 
 
 @dataclass(frozen=True)
-class Convolution:
+class ConvolutionProblem:
     """A convolution with constant weights; `source` and `result` are shapes (N, C, *spatial)."""
 
     anchor: Node
@@ -48,21 +48,21 @@ class Convolution:
         return {"source": self.source, "result": self.result}
 
 
-def read_convolution(group: Group, anchor: Node) -> Convolution | None:
+def read_convolution_problem(group: Group, anchor: Node) -> ConvolutionProblem | None:
     """The convolution of an operator; None where its operands are computed or weights vary."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     if image is None or weight is None or not weight.constant:
         return None
     source, result = image.view.shape, group.values[anchor.outputs[0]].shape
     window = operator_window(anchor, source, result, weight.view.shape[2:])
-    return Convolution(
+    return ConvolutionProblem(
         anchor=anchor, image=image, weight=weight, source=source, result=result, window=window
     )
 
 
 def convolution_source(
     group: Group,
-    problem: Convolution,
+    problem: ConvolutionProblem,
     store: StoreFunction,
     launch: Launch,
     function: str,

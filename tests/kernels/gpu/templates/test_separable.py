@@ -17,8 +17,7 @@ from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     KEPT,
-    candidates,
-    read_separable,
+    DepthwisePointwise,
 )
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     Config as Choice,
@@ -197,10 +196,11 @@ def shapes(draw: st.DrawFn) -> Shape:
 def test_any_shape(shape: Shape, precision: str, dtype: str, relu: bool,
                    blocks: tuple[bool, bool], number: int):  # fmt: skip
     """With any of the choices that the tuner may take."""
-    target = f"cuda:sm_90:{precision}"
-    found = read_separable(separable(shape, dtype, blocks, relu))
+    target, template = f"cuda:sm_90:{precision}", DepthwisePointwise()
+    found = template.problem(separable(shape, dtype, blocks, relu), parse_gpu(target))
     assert found is not None
-    choices = [c for c in candidates(found, parse_gpu(target)) if c.tile.threads <= 128]
+    configs = template.configs(found, parse_gpu(target))
+    choices = [c for c in configs if c.tile.threads <= 128]
     check(shape, choices[number % len(choices)], target, relu, dtype=dtype, blocks=blocks)
 
 
@@ -291,13 +291,14 @@ def test_groups_that_do_not_match():
 
 
 def test_choices_keep_rows_whole_and_few_numbers():
-    found = read_separable(separable(Shape(8, 8, (6, 12), (7, 7), pads=(3, 3, 3, 3))))
+    target, template = parse_gpu("cuda:sm_90:tf32"), DepthwisePointwise()
+    shape = Shape(8, 8, (6, 12), (7, 7), pads=(3, 3, 3, 3))
+    found = template.problem(separable(shape), target)
     assert found is not None
-    target = parse_gpu("cuda:sm_90:tf32")
-    pixels = {choice.pixels for choice in candidates(found, target)}
+    pixels = {choice.pixels for choice in template.configs(found, target)}
     assert pixels == {1, 2, 4}
     assert found.window.kept(4) <= KEPT
     assert estimated("depthwise_pointwise", found, target).pixels in pixels
-    odd = read_separable(separable(Shape(8, 8, (6, 7), (3, 3))))
+    odd = template.problem(separable(Shape(8, 8, (6, 7), (3, 3))), target)
     assert odd is not None
-    assert {choice.pixels for choice in candidates(odd, target)} == {1}
+    assert {choice.pixels for choice in template.configs(odd, target)} == {1}

@@ -8,7 +8,11 @@ from math import ceil, gcd, prod
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import block_store, channel_store
 from compiler.kernels.gpu.channels_last import ends_channels_last
-from compiler.kernels.gpu.convolutions import Convolution, convolution_source, read_convolution
+from compiler.kernels.gpu.convolutions import (
+    ConvolutionProblem,
+    convolution_source,
+    read_convolution_problem,
+)
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
 from compiler.kernels.gpu.structs import constants, struct
@@ -52,7 +56,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Problem(Convolution):
+class Problem(ConvolutionProblem):
     """A convolution of each channel alone; `source` and `result` are shapes (N, C, H, W).
 
     A thread reads `width` channels at once. The steps are elements from one image, vector of
@@ -90,7 +94,7 @@ class Problem(Convolution):
         return (rows - 1) * stride + (self.window.kernel[0] - 1) * dilation + 1
 
 
-def _is_depthwise(conv: Convolution) -> bool:
+def _is_depthwise(conv: ConvolutionProblem) -> bool:
     """Whether each channel is convolved alone along one or two axes."""
     channels, dtype = conv.source[1], conv.image.dtype
     alone = conv.anchor.attributes["group"] == channels == conv.result[1]
@@ -185,7 +189,7 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
         anchor = group.only("Conv")
         if anchor is None:
             return None
-        conv = read_convolution(group, anchor)
+        conv = read_convolution_problem(group, anchor)
         if conv is None or not _is_depthwise(conv):
             return None
         last, width = ends_channels_last(group, anchor), _width(conv.image)

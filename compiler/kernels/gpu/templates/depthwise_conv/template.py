@@ -7,7 +7,11 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.gpu.blocks import block_store
-from compiler.kernels.gpu.convolutions import Convolution, convolution_source, read_convolution
+from compiler.kernels.gpu.convolutions import (
+    ConvolutionProblem,
+    convolution_source,
+    read_convolution_problem,
+)
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.structs import constants, struct
 from compiler.kernels.group import Group
@@ -37,7 +41,7 @@ FEW_PIECES, MOST_TILES = 16, 8
 
 
 @dataclass(frozen=True)
-class Problem(Convolution):
+class Problem(ConvolutionProblem):
     """A convolution of each channel of an image alone."""
 
     @property
@@ -126,7 +130,9 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
     def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The only convolution of a group, if it is of each channel alone with a large window."""
         anchor = group.only("Conv") if target.has_mma else None
-        conv = read_convolution(group, anchor) if anchor and is_fusible(group, anchor) else None
+        if anchor is None or not is_fusible(group, anchor):
+            return None
+        conv = read_convolution_problem(group, anchor)
         if conv is None or conv.image.block != CHANNELS or len(conv.result) != 4:
             return None
         channels, _, *kernel = conv.weight.view.shape

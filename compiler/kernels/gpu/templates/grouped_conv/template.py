@@ -9,7 +9,11 @@ from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import block_store, window_constants
-from compiler.kernels.gpu.convolutions import Convolution, convolution_source, read_convolution
+from compiler.kernels.gpu.convolutions import (
+    ConvolutionProblem,
+    convolution_source,
+    read_convolution_problem,
+)
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.structs import constants, struct
@@ -47,7 +51,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Problem(Convolution):
+class Problem(ConvolutionProblem):
     """One convolution in groups, each of `channels` inputs and `rows` outputs.
 
     A thread computes `block` output channels.
@@ -180,7 +184,7 @@ def _thread_us(problem: Problem, config: Config) -> float:
 
 def read_grouped(group: Group, anchor: Node) -> Problem | None:
     """The problem of a convolution with constant weights in groups of few channels; else None."""
-    conv = read_convolution(group, anchor)
+    conv = read_convolution_problem(group, anchor)
     if conv is None or conv.weight.dtype not in ("float32", conv.image.dtype):
         return None
     groups = anchor.attributes["group"]

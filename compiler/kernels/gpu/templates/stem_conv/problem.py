@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.convolutions import Convolution, read_convolution
+from compiler.kernels.gpu.convolutions import ConvolutionProblem, read_convolution_problem
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.windows import Window
 from compiler.target.target import GpuTarget
@@ -38,7 +38,7 @@ class Depth:
 
 
 @dataclass(frozen=True)
-class Problem(Convolution):
+class Problem(ConvolutionProblem):
     """One convolution: `source` and `result` are shapes (N, C, rows, columns), or with a depth.
 
     The planes that the taps along the depth read for a plane of results count as channels.
@@ -173,7 +173,7 @@ class Problem(Convolution):
 
 def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
     """The problem of a convolution if tensor cores can compute it and its weights are constant."""
-    conv, output = read_convolution(group, anchor), group.values[anchor.outputs[0]]
+    conv, output = read_convolution_problem(group, anchor), group.values[anchor.outputs[0]]
     if conv is None or output.dtype != "float32":
         return None
     image, weight, shape = conv.image, conv.weight, conv.source
