@@ -137,10 +137,10 @@ def random_chain(seed: int, target: str) -> Case | None:
     """A chain of up to 40 steps, whose end alone is the model's output."""
     draw = Draw(seed)
     chain = Chain(draw, draw.choice(OPSETS), constants=0.0, reuse=0.5)
-    array = draw.array(draw.shape(1, 4, 200), draw.dtype(["float32", "int64"]))
-    if array.size < FEWEST:
-        return None
-    chain.end = chain.new(array)
+    shape = draw.shape(1, 4, 200)
+    while np.prod(shape) < FEWEST:
+        shape = draw.shape(1, 4, 200)
+    chain.end = chain.new(draw.array(shape, draw.dtype(["float32", "int64"])))
     chain.constants = 0.8
     length, steps = draw.choice([4, 10, 20, LONGEST]), 0
     for _ in range(4 * length):
