@@ -270,6 +270,33 @@ def test_a_wrong_import_is_named(model: Path, monkeypatch: pytest.MonkeyPatch):
     assert found.cause == "import"
 
 
+@pytest.mark.parametrize(
+    ("element", "reference"),
+    [
+        (onnx.TensorProto.FLOAT8E4M3FN, "onnxruntime"),
+        (onnx.TensorProto.FLOAT8E4M3FN, "interpreter"),
+        (onnx.TensorProto.FLOAT8E5M2, "interpreter"),
+        (onnx.TensorProto.BFLOAT16, "interpreter"),
+        (onnx.TensorProto.FLOAT16, "interpreter"),
+        (onnx.TensorProto.FLOAT16, "onnxruntime"),
+    ],
+)
+def test_outputs_of_few_bits_are_compared_as_such(element: int, reference: Any, tmp_path: Path):
+    x = onnx.helper.make_tensor_value_info("x", 1, [4, 8])
+    y = onnx.helper.make_tensor_value_info("y", element, [4, 8])
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "x"], ["s"]),
+        onnx.helper.make_node("Cast", ["s"], ["y"], to=element),
+    ]
+    imports = [onnx.helper.make_opsetid("", 21)]
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y])
+    made = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+    (tmp_path / "narrow.onnx").write_bytes(made.SerializeToString())
+    path = str(tmp_path / "narrow.onnx")
+    question = Question(path, None, {"target": "cpu"}, reference=reference)
+    assert search_cause(question).finding is None
+
+
 def test_the_interpreter_can_be_the_reference(model: Path):
     question = Question(str(model), None, {"target": "cpu"}, reference="interpreter")
     assert search_cause(question).finding is None

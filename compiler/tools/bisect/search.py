@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
-from compiler.backends.memory import Array
+from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import ScheduleError
 from compiler.frontend.interpreter import interpret
 from compiler.ir import dataflow
@@ -18,6 +18,7 @@ from compiler.passes.runner import Snapshot, watching
 from compiler.schedule.tasks import IN_RANGE, Allocation
 from compiler.support.words import counted
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import FLOAT8
 from compiler.tools.bisect.finding import Finding
 from compiler.tools.bisect.waits import ScheduleRuns, missing_wait
 from compiler.tools.checking.groups import as_double
@@ -25,11 +26,12 @@ from compiler.tools.checking.module import CheckedModule, CheckedRun
 from compiler.tools.comparison import Comparison, compare
 from compiler.tools.inputs import random_arrays
 from compiler.tools.reference import Refusal, run_onnxruntime
+from compiler.tools.tolerance import TOLERANCES
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.structure import describe_task
 
-NARROW_REFERENCES = {"float16": "fp16", "bfloat16": "bf16"}
-"""The precision of a reference whose floats have 16 bits."""
+NARROW_REFERENCES = {"float16": "fp16", "bfloat16": "bf16", **dict.fromkeys(FLOAT8, "bf16")}
+"""The precision of a reference whose floats have 16 bits or less."""
 
 
 @dataclass
@@ -68,13 +70,20 @@ def difference_after(
 
 
 def compare_doubles(
-    outputs: Mapping[str, Array], expected: Mapping[str, Array], precision: str | None = None
+    outputs: Mapping[str, Array], expected: Mapping[str, Array], precision: str = "fp32"
 ) -> Comparison:
-    """Compare by values, whatever the float types; by default in the precision of the reference."""
-    narrow = {NARROW_REFERENCES.get(array.dtype.name) for array in expected.values()} - {None}
-    chosen = precision or next(iter(sorted(filter(None, narrow))), "fp32")
-    got = {name: as_double(outputs[name]) for name in expected if name in outputs}
+    """Compare by values, whatever the float types, in a precision or that of the reference."""
+    types = {array.dtype.name for array in expected.values()}
+    narrow = [NARROW_REFERENCES[name] for name in types if name in NARROW_REFERENCES]
+    chosen = max(precision, *narrow, key=TOLERANCES.__getitem__) if narrow else precision
+    got = {n: _as_reference(outputs[n], e) for n, e in expected.items() if n in outputs}
     return compare(got, {name: as_double(array) for name, array in expected.items()}, chosen)
+
+
+def _as_reference(output: Array, reference: Array) -> Array:
+    """The doubles of an output, rounded to float8 where the reference is: that leaves few bits."""
+    narrow = reference.dtype.name in FLOAT8
+    return as_double(output.astype(reference.dtype) if narrow else output)
 
 
 def first_wrong_step(
@@ -269,14 +278,20 @@ def wrong_schedule(
 def reference_outputs(
     question: Question, imported: Snapshot, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """The outputs to compare with: onnxruntime's, or those of the imported IR in float64."""
+    """The outputs to compare with: onnxruntime's, or those of the imported IR in float64.
+
+    The latter are rounded to the types of the model's outputs.
+    """
     if question.reference == "onnxruntime":
         try:
             return run_onnxruntime(question.model, inputs)
         except Refusal as error:
             raise Refusal(f"{error}; compare with --reference interpreter instead") from error
     outputs = interpret(imported.module, imported.weights, inputs, precise=True)
-    return {name: array for name, array in outputs.items() if not name.startswith(IN_RANGE)}
+    graph = graph_of(imported.module)
+    results = zip(graph.output_names, graph.results_yielded, strict=True)
+    types = {name.data: numpy_dtype(dtype_of(value.type)) for name, value in results}
+    return {n: a.astype(types[n]) for n, a in outputs.items() if not n.startswith(IN_RANGE)}
 
 
 def inputs_of(module: ModuleOp, seed: int) -> dict[str, Array]:
