@@ -76,7 +76,7 @@ def _is_copied(use: ModelNode) -> bool:
     """Whether constant scales or sizes leave every size as it is: onnxruntime gives the input."""
     scaled = _scaled_axes(use)
     pairs = ((use.shape()[axis], scale) for axis, scale in scaled if 0 < scale < np.inf)
-    return bool(scaled) and all(floor(np.float32(n) * np.float32(s)) == n for n, s in pairs)
+    return bool(scaled) and all(scaled_size(n, scale) == n for n, scale in pairs)
 
 
 def _has_channels_last(use: ModelNode) -> bool:

@@ -135,6 +135,47 @@ def test_pictures_of_all_sizes_are_compiled_for_once(
     assert messages(caplog) == ["all"]
 
 
+def resize(dtype: str, scale: float, **attributes: Any) -> onnx.ModelProto:
+    """A picture of bytes or floats that is scaled linearly, and its type."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    scales = numpy_helper.from_array(np.array([1, 1, scale, scale], "f4"), "scales")
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear", **attributes)
+    x = helper.make_tensor_value_info("x", kind, ["n", 3, "h", "w"])
+    y = helper.make_tensor_value_info("y", kind, None)
+    graph = helper.make_graph([node], "g", [x], [y], [scales])
+    opset = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=9)
+
+
+@pytest.mark.parametrize("scale", [2.0, 0.5])
+def test_pictures_of_bytes_are_resized_by_one_compilation(
+    scale: float, caplog: pytest.LogCaptureFixture
+):
+    model = resize("uint8", scale)
+    module = compiler.compile(model, semantics="onnx", threads=2)
+    random = np.random.default_rng(0)
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for batch, height, width in SIZES:
+            pixels = random.integers(0, 256, (batch, 3, height, width), np.uint8)
+            shapes = {"x": pixels.shape}
+            alone = compiler.compile(model, semantics="onnx", input_shapes=shapes, threads=1)
+            wanted = alone.run({"x": pixels})["y"]
+            np.testing.assert_array_equal(module.run({"x": pixels})["y"], wanted)
+    assert messages(caplog) == ["all"]
+
+
+def test_filters_that_depend_on_sizes_are_compiled_for_each(caplog: pytest.LogCaptureFixture):
+    model = resize("float32", 0.5, antialias=1)
+    module = compiler.compile(model, threads=2)
+    assert isinstance(module, DynamicModule)
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for batch, height, width in SIZES[:2]:
+            check(module, model, {"x": tensor(batch, 3, height, width)})
+    reason, *others = messages(caplog)
+    assert "filters of antialias depend on sizes" in reason
+    assert len(others) == 2
+
+
 def test_a_size_gives_what_a_module_for_it_alone_does():
     model, (first, second) = pools(), (tensor(2, 3, 30, 44), tensor(2, 3, 17, 25))
     module = compiler.compile(model, threads=1)

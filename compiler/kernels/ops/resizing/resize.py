@@ -21,6 +21,7 @@ from compiler.kernels.ops.resizing.computed_taps import (
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import at_hint, is_number, tensor_extents
 from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS
+from compiler.tensors.extents import NotForAllSizes
 
 Array = numpy.ndarray
 
@@ -293,7 +294,7 @@ def _sized_taps(context: Context, size: int, extent: int, scale: Any) -> AxisTap
     )
     number = None if isinstance(scale, Expr) else scale
     if context.attribute("antialias") and (number is None or number < 1):
-        raise context.fail("its filters would depend on sizes")
+        raise NotForAllSizes("no symbolic kernel: filters of antialias depend on sizes")
     outside = bool(context.attribute("exclude_outside"))
 
     def taps_of(own: int, source: int) -> tuple[Array, Array]:
