@@ -12,7 +12,7 @@ from compiler.frontend.graph import Attributes, Inputs, Value, constant
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
 from compiler.net.operators.shapes import axis_in
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 
 @dataclass(slots=True)
@@ -136,5 +136,5 @@ Check = Callable[[ModelNode], None]
 SOURCES: dict[str, Check] = {}
 """The checks of operators that are not in the table, or whose old forms are not."""
 
-checks = Registry(SOURCES)
+checks = Registrar(SOURCES)
 """Registers the check of operators."""

@@ -8,7 +8,7 @@ F = TypeVar("F")
 
 
 @dataclass(frozen=True)
-class Registry(Generic[F]):
+class Registrar(Generic[F]):
     """The decorator of a table: `@registry("Add", "Sub")` enters a function under both names."""
 
     table: dict[str, F]

@@ -22,7 +22,7 @@ from compiler.frontend.rules.quantised import (
     less_zero_point,
 )
 from compiler.net.operators import OPERATORS
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 # Division of scaled sums by the scale of what they are quantised to, without a division.
 #
@@ -33,7 +33,7 @@ LONGEST_CHAIN = 8
 """The most operators between a quantisation and the sums that its scale divides."""
 
 _CONTRACTIONS: dict[str, Callable[[Call], Value | None]] = {}
-_contracts = Registry(_CONTRACTIONS)
+_contracts = Registrar(_CONTRACTIONS)
 
 
 def is_of_sums(

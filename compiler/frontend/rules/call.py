@@ -12,7 +12,7 @@ from compiler.frontend.semantics import SemanticsRule
 from compiler.net.operators.canonical import CanonicalUse
 from compiler.net.operators.indices import Bounds, check_known
 from compiler.net.operators.injective import TakenIndices, slice_of
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 from compiler.tensors.substitution import as_extent
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
@@ -21,7 +21,7 @@ RULES: dict[str, RewriteRule] = {}
 """The rule that rewrites each operator to the normalised opset."""
 
 
-rule = Registry(RULES)
+rule = Registrar(RULES)
 """Registers a rule for operators."""
 
 

@@ -9,7 +9,7 @@ from compiler.frontend.rules.call import Call, RewriteRule
 from compiler.frontend.rules.types import in_type
 from compiler.ir.values import numpy_dtype
 from compiler.net.operators import ShapeMismatch
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 ML_DOMAIN = "ai.onnx.ml"
 """The domain of classical models."""
@@ -18,7 +18,7 @@ CLASSICAL: dict[str, RewriteRule] = {}
 """The rule of each operator."""
 
 
-_classical = Registry(CLASSICAL)
+_classical = Registrar(CLASSICAL)
 
 
 def check_columns(count: int, shape: Sequence[int]) -> None:

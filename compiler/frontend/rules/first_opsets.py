@@ -8,7 +8,7 @@ from compiler.frontend.evaluate import schema_of
 from compiler.frontend.graph import Unsupported
 from compiler.frontend.rules.call import Call
 from compiler.net.operators import Mismatch, ShapeMismatch
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 FIRST_KNOWN = 7
 """The oldest opset whose forms the rules know."""
@@ -19,7 +19,7 @@ _REMOVED = ("consumed_inputs", "output_sequence")
 _CHANGES: dict[str, Callable[[Call], None]] = {}
 """The changes of operators whose form changed before opset 7, but for what broadcasts."""
 
-_changes = Registry(_CHANGES)
+_changes = Registrar(_CHANGES)
 
 
 def modernise(call: Call) -> None:

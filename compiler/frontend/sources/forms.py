@@ -12,13 +12,13 @@ from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.injective import split_sizes
 from compiler.net.operators.pooling import WINDOW_POOLS
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 _RENAMED = {"Mean": "Max", "Scatter": "ScatterElements", "Sum": "Max"}
 """Operators with the same shape rules as another one."""
 
 _FORMS: dict[str, Callable[[ModelNode], ModelNode | None]] = {}
-_forms = Registry(_FORMS)
+_forms = Registrar(_FORMS)
 
 
 @_forms(*_RENAMED)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.net.operators import OPERATORS
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 if TYPE_CHECKING:
     from compiler.graph.rewriting.terms import Term, Terms
@@ -16,7 +16,7 @@ Inputs = Sequence["Term | None"]
 Simplify = Callable[["Terms", Inputs, Mapping[str, Any]], "Term | None"]
 
 _RULES: dict[str, Simplify] = {}
-_simplifies = Registry(_RULES)
+_simplifies = Registrar(_RULES)
 
 
 def simplified(

@@ -13,7 +13,7 @@ from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import is_pinned, tensor_extents
 from compiler.net.spec import KnownTensor
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 from compiler.tensors.row_major import flatten_index
 
 Value = te.Tensor | numpy.ndarray
@@ -23,7 +23,7 @@ LOWERINGS: dict[str, Lowering] = {}
 """The lowering of each ONNX operator type."""
 
 
-lowering = Registry(LOWERINGS)
+lowering = Registrar(LOWERINGS)
 """Registers a function as the lowering of some ONNX operator types."""
 
 

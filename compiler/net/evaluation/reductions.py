@@ -10,7 +10,7 @@ from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, is_floating, nan_mask
 from compiler.net.spec import Use
 
-Reduction = Callable[[Array, tuple[int, ...]], Array]
+_Reduce = Callable[[Array, tuple[int, ...]], Array]
 """A reduction in the type of its operand, with the reduced axes kept."""
 
 
@@ -43,7 +43,7 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
     return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
 
 
-def _reduction(reduced: Reduction, node: Use, *, inexact: bool = False) -> Array:
+def _reduction(reduced: _Reduce, node: Use, *, inexact: bool = False) -> Array:
     """A reduction of some axes, which `reduced` keeps; integers wrap unless it is `inexact`."""
     axes = tuple(node["axes"])
     dtype = node.array(0).dtype
@@ -52,11 +52,11 @@ def _reduction(reduced: Reduction, node: Use, *, inexact: bool = False) -> Array
     return result if node["keepdims"] else np.squeeze(result, axes)
 
 
-def _inexact(name: str, reduced: Reduction) -> None:
+def _inexact(name: str, reduced: _Reduce) -> None:
     evaluates(name)(partial(_reduction, reduced, inexact=True))
 
 
-def _exact(name: str, reduced: Reduction) -> None:
+def _exact(name: str, reduced: _Reduce) -> None:
     evaluates(name)(partial(_reduction, reduced))
 
 

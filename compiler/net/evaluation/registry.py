@@ -3,12 +3,12 @@
 import numpy as np
 
 from compiler.net.spec import Evaluation
-from compiler.support.registry import Registry
+from compiler.support.registry import Registrar
 
 Array = np.ndarray
 
 EVALUATIONS: dict[str, Evaluation] = {}
 """The evaluation of each operator of the table."""
 
-evaluates = Registry(EVALUATIONS)
+evaluates = Registrar(EVALUATIONS)
 """Registers the evaluation of operators."""
