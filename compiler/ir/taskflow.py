@@ -234,7 +234,7 @@ class LaunchOp(AccessOp):
         nodes: Sequence[str] = (),
         cost: int | None = None,
     ):
-        self.initialise(stream, reads, writes, nodes, cost, {"kernel": StringAttr(kernel)})
+        self.initialise(stream, reads, writes, nodes, cost, specific={"kernel": StringAttr(kernel)})
 
 
 class ControlTaskOp(AccessOp):
