@@ -16,7 +16,7 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.uses import operator_use
 from compiler.ir.values import attribute_to_array
 from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
-from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
 
 LARGEST = {"float16": 65504.0, "bfloat16": float("inf")}
 """The largest finite number of each 16-bit type; bfloat16 has the range of float32."""
@@ -137,7 +137,7 @@ def streamed_weights(group: GroupOp) -> list[int]:
     arguments: list[SSAValue] = list(group.body.block.args)
     weights: list[int] = []
     for op in group.operators:
-        if op.type_name not in ("MatMul", "Gemm") or op.inputs[1] not in arguments:
+        if op.type_name not in GEMMS or op.inputs[1] not in arguments:
             continue
         number = arguments.index(op.inputs[1])
         shape = shape_of(op.outputs[0].type)

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.graph.network import Network, Node, producers_of
+from compiler.net.operators.contractions import GEMMS
 from compiler.tensors.extents import at_hints
-
-GEMMS = ("MatMul", "Gemm")
-"""The operators that can be batched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def _shape(network: Network, value: int | None) -> tuple[int, ...]:
 
 def _stack_key(network: Network, node: Node, most_rows: int) -> Hashable | None:
     """A key that GEMMs share which can be stacked if independent; None for other operators."""
-    if node.type not in GEMMS or (node.type == "Gemm" and node.attributes["transA"]):
+    if node.type not in GEMMS or node.attributes.get("transA"):
         return None
     left, right = (_shape(network, value) for value in node.inputs[:2])
     if (

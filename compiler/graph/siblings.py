@@ -8,7 +8,7 @@ from math import prod
 from compiler.graph.attention import find_attentions
 from compiler.graph.network import GraphNetwork, Node, users_of
 from compiler.net.operators import KINDS, Kind
-from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def find_families(network: GraphNetwork, fewest: int | None, convolutions: bool)
     finder = _Finder(network)
     alike: dict[Hashable, list[int]] = {}
     for i, node in enumerate(network.operators):
-        wanted = convolutions if node.type == "Conv" else fewest is not None
+        wanted = fewest is not None if node.type in GEMMS else convolutions
         if wanted and (key := finder.key(node)) is not None:
             alike.setdefault(key, []).append(i)
     families = (finder.family(anchors) for anchors in alike.values())
@@ -37,7 +37,7 @@ def find_families(network: GraphNetwork, fewest: int | None, convolutions: bool)
     return [
         f
         for f in complete
-        if finder.network.operators[f.branches[0][0]].type == "Conv"
+        if finder.network.operators[f.branches[0][0]].type not in GEMMS
         or finder.results(f) >= (fewest or 0)
     ]
 
@@ -51,7 +51,7 @@ def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
 
 def weight_axis(node: Node, operand: int) -> int:
     """The output axis of a weight of an anchor, or of an elementwise operator that follows."""
-    columns = node.type == "MatMul" or (node.type == "Gemm" and not node.attributes["transB"])
+    columns = node.type in GEMMS and not node.attributes.get("transB")
     return 1 if operand == 1 and columns else 0
 
 
@@ -74,7 +74,7 @@ class _Finder:
         shapes = [self.shape(v) for v in weights]
         if None in weights or not self.network.weights.issuperset(weights):
             return None
-        if (node.type != "Conv" and len(shapes[0]) != 2) or any(len(s) != 1 for s in shapes[1:]):
+        if (node.type in GEMMS and len(shapes[0]) != 2) or any(len(s) != 1 for s in shapes[1:]):
             return None
         if self.shape(node.outputs[0])[self.axis(node)] < 2 or node.inputs[0] in weights:
             return None
@@ -89,7 +89,7 @@ class _Finder:
 
     def axis(self, node: Node) -> int:
         """The channel or column axis of an anchor's result."""
-        return 1 if node.type == "Conv" else len(self.shape(node.outputs[0])) - 1
+        return len(self.shape(node.outputs[0])) - 1 if node.type in GEMMS else 1
 
     def family(self, anchors: Sequence[int]) -> Family | None:
         """The largest family of some anchors, or None if it has fewer than two branches."""

@@ -19,6 +19,7 @@ from compiler.net.four_bits import (
     four_bit_numbers,
     pack_nibbles,
 )
+from compiler.net.operators.contractions import GEMMS
 from compiler.tensors.extents import at_hints
 
 MOST_PACKED_ROWS = 16
@@ -50,7 +51,7 @@ class Packing(Walk):
 def _is_four_bits(operator: Operator) -> bool:
     if operator.op_type == "MatMulNBits":
         return True
-    weighted = operator.op_type in ("MatMul", "Gemm")
+    weighted = operator.op_type in GEMMS
     return weighted and isinstance(operator.operand(1).code, FourBits)
 
 

@@ -12,6 +12,7 @@ from compiler.frontend.graph import Dequantised, Operator, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import fitting_differences
 from compiler.net.operators import INTEGER_CONTRACTIONS
+from compiler.net.operators.contractions import GEMMS
 
 CHANNELS = 16
 """The channels of a block, by which images are read."""
@@ -50,7 +51,7 @@ def _suits_zero(op_type: str, weights: Dequantised) -> bool:
         return middle == 0
     if zero.array is None:
         return False
-    matrix = op_type in ("Gemm", "MatMul")
+    matrix = op_type in GEMMS
     fits = fitting_differences(weights.integers, zero) is not None
     return matrix or fits or bool((zero.array == middle).all())
 

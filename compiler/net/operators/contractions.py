@@ -35,6 +35,9 @@ CONVOLUTIONS = ("Conv", "ConvFloat8", "ConvInteger", "ConvTranspose")
 MATMULS = ("Gemm", "MatMul", "MatMulFloat8", "MatMulInteger", "MatMulNBits")
 """The operators that multiply matrices."""
 
+GEMMS = ("Gemm", "MatMul")
+"""The contractions of matrices of floats."""
+
 FLOAT_CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """The convolutions and matmuls of two tensors of one type of floats."""
 

@@ -9,11 +9,12 @@ from xdsl.ir import Attribute
 
 from compiler.errors import PipelineError
 from compiler.graph.network import operator_types, read_network
-from compiler.graph.shared_weights import GEMMS, find_stacks
+from compiler.graph.shared_weights import find_stacks
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import graphs_of, insert_before, replace, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import value_to_attribute
+from compiler.net.operators.contractions import GEMMS
 from compiler.passes.base import GraphPass
 
 

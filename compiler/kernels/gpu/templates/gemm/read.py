@@ -12,7 +12,7 @@ from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Proble
 from compiler.kernels.group import Group, Node
 from compiler.kernels.sizes import at_hint, is_number
 from compiler.kernels.tir.matmul import read_matmul
-from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, MATMULS
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS, MATMULS
 from compiler.target.target import GpuTarget
 from compiler.tensors.extents import value_at
 from compiler.tensors.symbols import Symbol
@@ -36,7 +36,7 @@ def read_problem(group: Group, anchor: Node, merged: int = 1) -> Problem | None:
     if first is None or second is None or first.dtype != second.dtype:
         return None
     problem = None
-    if anchor.type in ("MatMul", "Gemm"):
+    if anchor.type in GEMMS:
         problem = matmul_problem(group, anchor, first, second)
     if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
         problem = image_problem(group, anchor, second, first, merged)
@@ -129,4 +129,4 @@ def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
 def is_gemv(anchor: Node, problem: Problem) -> bool:
     """Whether a contraction is a GEMV, or of few rows: bound by reading its matrix."""
     few = problem.m <= FEW_ROWS and problem.form is Form.LINES
-    return few and anchor.type in ("MatMul", "Gemm")
+    return few and anchor.type in GEMMS

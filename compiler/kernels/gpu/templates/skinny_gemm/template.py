@@ -14,6 +14,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.emit import SkinnyEmitter
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem, read_skinny_problem
 from compiler.kernels.group import Group
 from compiler.kernels.template import Folds, KernelSource, Key, Template, Varies
+from compiler.net.operators.contractions import GEMMS
 from compiler.target.target import GpuTarget
 
 
@@ -28,7 +29,7 @@ class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig, GpuTarget], Varies, Folds
     def match(self, group: Group, target: GpuTarget) -> Sequence[SkinnyProblem]:
         """The only contraction, if it is a matmul whose weights are multiplied as they are."""
         anchor = contraction_of(group)
-        if anchor is None or anchor.type not in ("Gemm", "MatMul"):
+        if anchor is None or anchor.type not in GEMMS:
             return []
         problem = read_skinny_problem(group, anchor, target)
         return [problem] if problem is not None and is_fusible(group, anchor) else []
