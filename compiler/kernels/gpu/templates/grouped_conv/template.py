@@ -158,7 +158,9 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
         grid = (ceil_div(problem.places(config.pixels), config.places), 1, 1)
         launch = Launch(f"{group.name}_0", (), grid, (config.threads, 1, 1))
         function, headers = "convolve_groups", ("grouped_conv",)
-        return convolution_source(group, problem, store, launch, function, headers, structs)
+        return convolution_source(
+            group, problem, store, launch, function, headers=headers, structs=structs
+        )
 
 
 def candidates(problem: Problem) -> Iterator[Config]:
