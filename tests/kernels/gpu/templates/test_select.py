@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.building.select import best
 from compiler.kernels.gpu.templates.select.template import Config
 from compiler.kernels.gpu.templates.top_k.template import Problem
 from compiler.target.target import parse_gpu
@@ -74,7 +75,9 @@ def test_registers_hold_a_row():
     template = BY_NAME["select"]
     (config, *_) = template.configs(problem_of(1, 1025, 5), TARGET)
     assert config.sharers > 32
-    assert not [*template.configs(problem_of(1, 40_000, 5), TARGET)]
+    longer = of_length(40_000, 5, 1)
+    assert not [*template.match(longer, TARGET)]
+    assert best(longer, TARGET).template is BY_NAME["top_k"]
     assert not [*template.match(of_length(9000, 2000, 1), TARGET)]
 
 
