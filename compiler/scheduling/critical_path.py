@@ -59,7 +59,8 @@ def path_steps(
     Those that lose most come first.
     """
     path = critical_path(times, adjacency(len(times), edges))
-    count, total = Counter[str](), dict[str, float]()
+    count = Counter[str]()
+    total = dict[str, float]()
     for task in path:
         count[names[task]] += 1
         total[names[task]] = total.get(names[task], 0.0) + times[task]

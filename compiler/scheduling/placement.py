@@ -43,7 +43,8 @@ class Groups:
 
     def demand(self, nodes: Sequence[int]) -> Demand:
         """The demand of nodes that run one after another."""
-        flops, nbytes = sum(self.flops[v] for v in nodes), sum(self.nbytes[v] for v in nodes)
+        flops = sum(self.flops[v] for v in nodes)
+        nbytes = sum(self.nbytes[v] for v in nodes)
         largest = max(self.nbytes[v] for v in nodes)
         return Demand(flops < nbytes * self.balance, largest / self.cache_bytes)
 

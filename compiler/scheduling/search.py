@@ -123,7 +123,8 @@ def search(
     moved = judge.makespan(placement)
     best_time = start_time
     if moved < (1.0 - margin) * start_time:
-        best, best_time = placement, moved
+        best = placement
+        best_time = moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}
     return SearchResult(
         placement=best,

@@ -173,7 +173,8 @@ def dispatch(
     """For each task outside one graph: when the host has queued it, and its launch's delay."""
     together = _together(schedule, mode)
     tasks = schedule.tasks
-    host, delay = np.zeros(len(tasks)), np.zeros(len(tasks))
+    host = np.zeros(len(tasks))
+    delay = np.zeros(len(tasks))
     for index, (work, task) in enumerate(zip(works, tasks, strict=True)):
         foreign = sum(tasks[u].stream != task.stream for u in task.after)
         grouped = mode == "subgraphs" and (together[index] > 1 or work.launches > 1)

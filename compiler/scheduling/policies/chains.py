@@ -41,7 +41,8 @@ def fold(dag: DAG, chain_of: Sequence[int], streams: int) -> list[int]:
     """
     stream_of_chain: dict[int, int] = {}
     finish = [0] * len(dag)
-    free, load = np.zeros(streams, np.int64), np.zeros(streams, np.int64)
+    free = np.zeros(streams, np.int64)
+    load = np.zeros(streams, np.int64)
     for v in order_critical_path(dag, ()):
         ready = max((finish[u] for u in dag.predecessors[v]), default=0)
         if chain_of[v] not in stream_of_chain:

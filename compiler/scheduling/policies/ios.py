@@ -166,9 +166,11 @@ def assign_ios(dag: DAG, streams: int) -> Assignment:
     stages = _block_stages(
         level, range(len(dag)), crossing_tensors(level), min(streams, MOST_GROUPS)
     )
-    stream_of, stage_of = [0] * len(dag), [0] * len(dag)
+    stream_of = [0] * len(dag)
+    stage_of = [0] * len(dag)
     for number, stage in enumerate(stages):
         for stream, group in enumerate(stage):
             for v in group:
-                stream_of[waves[v]], stage_of[waves[v]] = stream, number
+                stream_of[waves[v]] = stream
+                stage_of[waves[v]] = number
     return Assignment(stream_of, stage_of, [waves[v] for s in stages for g in s for v in g])

@@ -15,7 +15,8 @@ def assignment_finish_times(dag: DAG, assignment: Assignment) -> list[int]:
     """
     finish = [0] * len(dag)
     free: dict[int, int] = {}
-    stage, opened, latest = -1, 0, 0
+    stage = -1
+    opened = latest = 0
     for v in assignment.launch_order():
         if assignment.stages and assignment.stages[v] > stage:
             opened = latest + WAIT_NS if stage >= 0 else 0

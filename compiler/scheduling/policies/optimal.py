@@ -31,7 +31,8 @@ class _Search:
     def __post_init__(self) -> None:
         self.ranks = self.dag.upward_ranks()
         self.waiting = [len(predecessors) for predecessors in self.dag.predecessors]
-        self.stream_of, self.finish = [0] * len(self.dag), [0] * len(self.dag)
+        self.stream_of = [0] * len(self.dag)
+        self.finish = [0] * len(self.dag)
         self.free: list[int] = []
         self.remaining = sum(self.dag.costs)
         self.bound = assignment_bound(self.dag, self.streams)
@@ -67,7 +68,8 @@ class _Search:
         """Take one step, search from there, and take it back."""
         free = list(self.free)
         self.free[stream : stream + 1] = [start + self.dag.costs[v]]
-        self.stream_of[v], self.finish[v] = stream, start + self.dag.costs[v]
+        self.stream_of[v] = stream
+        self.finish[v] = start + self.dag.costs[v]
         self.remaining -= self.dag.costs[v]
         self.order.append(v)
         for w in self.dag.successors[v]:

@@ -67,7 +67,8 @@ def assign_critical_path(dag: DAG, streams: int) -> Assignment:
     """
     pinned = set(critical_path(dag.costs, dag.successors))
     order = order_critical_path(dag, ())
-    stream_of, finish = [0] * len(dag), [0] * len(dag)
+    stream_of = [0] * len(dag)
+    finish = [0] * len(dag)
     free = [0] * streams
     idle = [(0, stream) for stream in range(streams)]
     for v in order:
