@@ -47,7 +47,8 @@ def _rewrite(conv: OperatorOp, patches: Patches) -> None:
     """Replace a convolution by a Gemm of its patches with its weight as a matrix."""
     old = conv.inputs[1].owner
     assert isinstance(old, WeightOp)
-    filters, (rows, depth) = shape_of(old.output.type)[0], patches.matrix
+    filters = shape_of(old.output.type)[0]
+    rows, depth = patches.matrix
     weight = WeightOp(
         reshaped_key(old.key.data, (filters, depth)),
         tensor_type(dtype_of(old.output.type), (filters, depth)),

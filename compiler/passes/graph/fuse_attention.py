@@ -64,7 +64,8 @@ def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
 
 def _needed_outside(operators: Sequence[OperatorOp]) -> set[Operation]:
     """The operators, except the last, that others use directly or through one of these."""
-    inside, needed = set[Operation](operators), set[Operation]()
+    inside = set[Operation](operators)
+    needed = set[Operation]()
     for op in reversed(operators[:-1]):
         users = {use.operation for value in op.results for use in value.uses}
         if not users <= inside - needed:
