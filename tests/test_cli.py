@@ -300,3 +300,23 @@ def test_passes_and_cache(capsys: pytest.CaptureFixture[str]):
     assert main(["passes"]) == 0
     assert "elide-sync" in capsys.readouterr().out
     assert main(["cache", "status"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "message"),
+    [
+        ("g (float[3] x) => (int64[1, n] y) { y = NonZero(x) }", "explore", "run on the host"),
+        ("g (seq(float[3]) x) => (seq(float[3]) y) { y = Identity(x) }", "run", "not a tensor"),
+    ],
+)
+def test_models_that_nothing_is_compiled_of_get_no_remedy_of_sizes(
+    text: str, command: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.onnx"
+    made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]>\n{text}')
+    path.write_bytes(made.SerializeToString())
+    output = ["-o", str(tmp_path / "page.html")] if command == "explore" else []
+    assert main([command, str(path), *output]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "--input-shape" not in error

@@ -265,8 +265,9 @@ def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
         remedy = (
             f"name the artifact of one of its compiled segments, which are in {segments}"
             if segments.is_dir()
-            else f"it has no compiled segment; compile {folder / MODEL_FILE} with the sizes of its"
-            " inputs (--input-shape), and name what that saves"
+            else "it has no compiled segment; where its inputs have open sizes, compile"
+            f" {folder / MODEL_FILE} with the sizes of its inputs (--input-shape), and name what"
+            " that saves"
         )
         raise ArtifactError(f"{folder} is a dynamic module: {remedy}")
     path = folder / MANIFEST

@@ -4,13 +4,13 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from compiler.artifact.module import Module
 from compiler.backends.memory import Array
 from compiler.errors import ShapeError
+from compiler.program.signature import ValueType
 from compiler.schedule.tasks import Allocation
 
 UNREADABLE = (
@@ -40,19 +40,24 @@ def random_inputs(module: Module, seed: int) -> dict[str, Array]:
     return random_arrays(module.inputs, seed)
 
 
-def random_arrays(specs: Iterable[Allocation], seed: int) -> dict[str, Array]:
+def random_arrays(specs: Iterable[Allocation | ValueType], seed: int) -> dict[str, Array]:
     """Random arrays for inputs that have a name, a dtype and a shape."""
     generator = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for spec in specs:
-        shape: Any = spec.shape
-        if shape is None or any(not isinstance(size, int) for size in shape):
+        shape = tuple(size for size in spec.shape or () if isinstance(size, int))
+        if spec.kind in ("map", "optional", "sequence"):
+            raise ShapeError(
+                f"the input {spec} is not a tensor, and commands take tensors alone: run the model"
+                " in Python, by compiler.compile(MODEL).run({...})"
+            )
+        if spec.shape is None or len(shape) < len(spec.shape):
             raise ShapeError(
                 f"the input {spec} has no fixed shape: give one with --input-shape"
                 f" {spec.name}=SIZES, or the inputs with --inputs"
             )
         if np.dtype(spec.dtype).kind in "iub":
-            inputs[spec.name] = generator.integers(0, 2, spec.shape).astype(spec.dtype)
+            inputs[spec.name] = generator.integers(0, 2, shape).astype(spec.dtype)
         else:
-            inputs[spec.name] = generator.standard_normal(spec.shape).astype(spec.dtype)
+            inputs[spec.name] = generator.standard_normal(shape).astype(spec.dtype)
     return inputs

@@ -113,7 +113,6 @@ NO_DUMPS = (
     "An artifact has neither its passes nor its operators: `flowloom explore MODEL` compiles the"
     " model for the page and shows both, and the provenance of kernels."
 )
-NOTHING_COMPILED = "no segment of {} is compiled: give the sizes of its inputs (--input-shape)"
 
 LONGEST_LABEL = 60
 """Characters of a graph's label."""
@@ -126,8 +125,9 @@ def artifact_side(directory: Path) -> SideFact:
         folders = [segment.directory for segment in program.compiler.saved.values()]
         if not folders:
             raise ArgumentError(
-                f"no segment of {directory} is compiled: explore its model with the sizes of its"
-                f" inputs, flowloom explore {directory / MODEL_FILE} --input-shape NAME=SIZES"
+                f"no segment of {directory} is compiled: where its inputs have open sizes, explore"
+                " its model with the sizes of its inputs, flowloom explore"
+                f" {directory / MODEL_FILE} --input-shape NAME=SIZES"
             )
         modules = {path.name: open_module(path) for path in folders}
         return _program_side(directory.name, program, modules)
@@ -191,13 +191,19 @@ def _segments_of(program: DynamicModule, title: str) -> Mapping[str, Module]:
     try:
         program.prepare()
     except ShapeError as error:
-        raise ArgumentError(f"{NOTHING_COMPILED.format(title)} ({error})") from error
+        raise ArgumentError(
+            f"no segment of {title} is compiled: give the sizes of its inputs (--input-shape)"
+            f" ({error})"
+        ) from error
     return {name: module for name, module in program.compiler.modules.items()}
 
 
 def _program_side(title: str, program: DynamicModule, modules: Mapping[str, Module]) -> SideFact:
     if not modules:
-        raise ArgumentError(NOTHING_COMPILED.format(title))
+        raise ArgumentError(
+            f"no segment of {title} is compiled before a run: its nodes run on the host, or read"
+            " what such nodes give"
+        )
     facts = [module_fact(module) for module in modules.values()]
     labels = [f"{index}: {_reads(module)}" for index, module in enumerate(modules.values())]
     # The steps of a program's own graph, in the order in which a run executes them.
