@@ -6,7 +6,9 @@ from xdsl.ir import SSAValue
 
 from compiler.errors import ModelError
 from compiler.frontend.export import export_model
+from compiler.graph.network import Node
 from compiler.graph.rewriting.weights import concatenated_key, weight_array
+from compiler.graph.siblings import weight_axis
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
@@ -150,3 +152,11 @@ def test_concatenated_weights():
     for missing in ("c", concatenated_key(["c"], 0), "[1]", "1"):
         with pytest.raises(ModelError, match="is not in the store"):
             weight_array(store, missing)
+
+
+@pytest.mark.parametrize(
+    ("type", "attributes", "axis"),
+    [("MatMul", {}, 1), ("Gemm", {"transB": 0}, 1), ("Gemm", {"transB": 1}, 0), ("Conv", {}, 0)],
+)
+def test_weights_concatenate_along_what_they_make(type: str, attributes: dict[str, int], axis: int):
+    assert weight_axis(Node(type, attributes, (0, 1), (2,)), 1) == axis
