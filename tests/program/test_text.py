@@ -329,6 +329,13 @@ def test_ngrams_are_counted_and_weighted_by_their_places_in_the_pool(mode: str, 
     assert found.tolist() == [0] * 4
 
 
+def test_a_weight_without_a_number_is_that_of_its_ngram_alone():
+    weights = {"weights": [np.inf, np.nan, 3.0]}
+    items = np.array([5, 5, 7], np.int32)
+    (y,) = run("TfIdfVectorizer", [items], [FLOAT], mode="IDF", **NGRAMS | weights)
+    assert y.tolist() == [0, np.inf, 0, 0]
+
+
 @pytest.mark.parametrize("shape", [(300,), (7, 40), (3, 2), (40, 1)])
 @pytest.mark.parametrize("words", [False, True])
 def test_ngrams_of_any_length_are_those_of_onnxruntime(words: bool, shape: tuple[int, ...]):

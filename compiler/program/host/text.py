@@ -171,6 +171,7 @@ def tf_idf_vectorizer(call: HostCall) -> HostFunction:
         rows = x.reshape(len(x) if x.ndim == 2 else 1, x.shape[-1] if x.ndim else 1)
         counts = ngrams.counts(rows).astype(np.float32)
         scaled = (np.minimum(counts, 1) if mode == "IDF" else counts) * scale
+        scaled[counts == 0] = 0  # an infinite weight makes NaN of an n-gram that does not occur
         check_room(np.dtype(np.float32), (ngrams.size, len(rows)))
         result = np.zeros((ngrams.size, len(rows)), np.float32)
         np.add.at(result, ngrams.places, scaled.T)
