@@ -189,6 +189,17 @@ def test_an_attention_has_no_scale_without_a_root():
         compiler.compile(model)
 
 
+def test_an_attention_has_a_value_for_each_key():
+    """Also where as many values as keys are left after the past is put before them."""
+    head = "float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 2, 1, 4] v"
+    head += ", float[1, 2, 1, 4] past_k, float[1, 2, 5, 4] past_v"
+    node = "y, present_k, present_v = Attention(q, k, v, , past_k, past_v)"
+    text = f"g ({head}) => (float[1, 2, 3, 4] y) {{ {node} }}"
+    model = parse_model(f'<ir_version: 11, opset_import: ["": 23]> {text}')
+    with pytest.raises(ShapeError, match=r"its keys .* and values .* differ in number"):
+        compiler.compile(model)
+
+
 def test_an_attention_has_operands_of_one_rank():
     head = "float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 5, 8] v"
     text = f"g ({head}) => (float[1, 2, 3, 4] y) {{ y = Attention(q, k, v) }}"

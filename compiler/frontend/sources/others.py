@@ -18,10 +18,17 @@ def _attention(node: ModelNode) -> None:
     """By the ONNX text Q and K are both multiplied by the root of the scale, against overflow.
 
     Q, K and V all have heads as an axis, or none of them has. Attributes may repeat their number.
+    There is a value for each key, in the past as well.
     """
     ranks = [len(node.shape(index)) for index in range(3)]
     if len({*ranks}) > 1:
         raise ShapeMismatch(f"its Q, K and V have {listed(ranks)} axes, not one number of them")
+    for key, value in ((1, 2), (4, 5)):
+        keys, values = node.shape(key), node.shape(value)
+        if keys[-2:-1] != values[-2:-1]:
+            raise ShapeMismatch(
+                f"its keys {listed(keys)} and values {listed(values)} differ in number"
+            )
     for name, index in (("q_num_heads", 0), ("kv_num_heads", 1)):
         count = node[name]
         if ranks[0] == 4 and count is not None and count != node.shape(index)[1]:
