@@ -300,7 +300,7 @@ TREE = {
         ),
         ("LinearRegressor", X, 1, {}, "no attribute 'coefficients'"),
         ("LinearClassifier", X, 1, {"coefficients": [1.0, 2.0]}, "no labels of its classes"),
-        ("SVMRegressor", X, 1, {"coefficients": [1.0]}, "no attribute 'rho'"),
+        ("SVMRegressor", X, 1, {"coefficients": [1.0]}, "it has 0 rho, not 1"),
         ("Imputer", X, 1, {}, "none of the attributes imputed_value_floats"),
         ("ZipMap", X, 1, {}, "none of the attributes classlabels_int64s"),
         (

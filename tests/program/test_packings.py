@@ -10,10 +10,10 @@ from tests.program.checks import assert_equal, model_of, reference
 
 
 def apart_model(weight: np.ndarray) -> onnx.ModelProto:
-    """The product of any number of rows and a weight, added up: each size is compiled alone."""
+    """The product of any number of rows and a weight; integers beside it need sizes as numbers."""
     model = model_of(
-        "g (float[n, 256] x, float[256, 192] w) => (float[n, 192] y)"
-        "<int64 rows = {0}> {p = MatMul(x, w) y = CumSum(p, rows)}"
+        "g (float[n, 256] x, float[256, 192] w, uint8[n, 8] i) => (float[n, 192] y, int32[n, n] z)"
+        "{y = MatMul(x, w) t = Transpose<perm = [1, 0]>(i) z = MatMulInteger(i, t)}"
     )
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
     del model.graph.input[1]
@@ -33,5 +33,8 @@ def test_sizes_compiled_alone_share_one_packing_of_a_weight(arch: str | None):
     assert len(module.compiler.modules) == 2
     assert module.memory.weights < 1.1 * weight.nbytes
     for rows in (64, 128) if arch is None else ():
-        given = {"x": random.standard_normal((rows, 256)).astype("f4")}
+        given = {
+            "x": random.standard_normal((rows, 256)).astype("f4"),
+            "i": random.integers(0, 9, (rows, 8), np.uint8),
+        }
         assert_equal(module.run(given)["y"], reference(model, given)["y"])
