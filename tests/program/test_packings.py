@@ -20,6 +20,14 @@ def apart_model(weight: np.ndarray) -> onnx.ModelProto:
     return model
 
 
+def apart_inputs(random: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
+    """Its inputs."""
+    return {
+        "x": random.standard_normal((rows, 256)).astype("f4"),
+        "i": random.integers(0, 9, (rows, 8), np.uint8),
+    }
+
+
 @pytest.mark.parametrize("arch", ["x86-64-v4", None])
 def test_sizes_compiled_alone_share_one_packing_of_a_weight(arch: str | None):
     """Of 64 and 128 rows the likeliest register tiles are of different widths with AVX-512."""
@@ -33,8 +41,5 @@ def test_sizes_compiled_alone_share_one_packing_of_a_weight(arch: str | None):
     assert len(module.compiler.modules) == 2
     assert module.memory.weights < 1.1 * weight.nbytes
     for rows in (64, 128) if arch is None else ():
-        given = {
-            "x": random.standard_normal((rows, 256)).astype("f4"),
-            "i": random.integers(0, 9, (rows, 8), np.uint8),
-        }
+        given = apart_inputs(random, rows)
         assert_equal(module.run(given)["y"], reference(model, given)["y"])

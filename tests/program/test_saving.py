@@ -19,7 +19,7 @@ from tests.forgery import redo_hashes
 from tests.fuzz.resealed import reseal
 from tests.program.checks import compiled
 from tests.program.test_model import DATA, ordered
-from tests.program.test_packings import apart_model
+from tests.program.test_packings import apart_inputs, apart_model
 
 
 def saved(directory: Path) -> dict[str, np.ndarray]:
@@ -177,7 +177,7 @@ def test_segments_of_a_loaded_program_share_weights(tmp_path: Path):
     random = np.random.default_rng(0)
     weight = random.standard_normal((256, 192)).astype("f4")
     module = compiler.compile(apart_model(weight), threads=1)
-    given = [{"x": random.standard_normal((n, 256)).astype("f4")} for n in (128, 64)]
+    given = [apart_inputs(random, rows) for rows in (128, 64)]
     expected = [module.run(inputs)["y"] for inputs in given]
     module.save(tmp_path / "p")
     loaded = compiler.load(tmp_path / "p", threads=1)
