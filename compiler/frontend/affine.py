@@ -140,7 +140,7 @@ def _folded(affine: Affine, source: Operator) -> bool:
         if 0 < largest < _smallest(array.dtype):
             return False
         weight = constant(f"{weight.name}.folded", array)
-    source.attributes = {n: v for n, v in source.attributes.items() if n != "beta"}
+    source.attributes.pop("beta", None)
     source.inputs = [source.inputs[0], weight, constant(f"{source.node}.bias", new_bias)]
     return True
 

@@ -60,9 +60,9 @@ class Attribute:
         if self.rank is None:
             return value
         rank = self.rank(shapes)
-        one = isinstance(value, int)
-        axes = [axis + rank if -rank <= axis < 0 else axis for axis in ([value] if one else value)]
-        return axes[0] if one else axes
+        if isinstance(value, int):
+            return value + rank if -rank <= value < 0 else value
+        return [axis + rank if -rank <= axis < 0 else axis for axis in value]
 
     def check(self, name: str, value: Any) -> None:
         """Raise Mismatch for a value of another type or outside what is valid."""

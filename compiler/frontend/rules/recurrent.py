@@ -29,8 +29,7 @@ class ActivationFunction:
     @property
     def plain(self) -> tuple[str, float, float]:
         """The name, alpha and beta; 0 where it has none."""
-        alpha, beta = (self.values.get(name) or 0.0 for name in ("alpha", "beta"))
-        return self.name, alpha, beta
+        return self.name, self.values.get("alpha", 0.0), self.values.get("beta", 0.0)
 
     def apply(self, call: Call, x: Value, clipped: bool = True) -> Value:
         """The function of a value, which is `clipped` if the node says so."""

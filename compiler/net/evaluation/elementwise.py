@@ -69,50 +69,59 @@ def evaluate_sigmoid(x: Array) -> Array:
     return np.where(x < 0, power, 1) / (1 + power)
 
 
-evaluates("Add")(partial(exact, np.add))
-evaluates("Sub")(partial(exact, np.subtract))
-evaluates("Mul")(partial(exact, np.multiply))
-evaluates("Div")(partial(exact, _divide))
-evaluates("Neg")(partial(exact, np.negative))
-evaluates("Abs")(partial(exact, np.abs))
-evaluates("Sign")(partial(exact, np.sign))
-evaluates("Reciprocal")(partial(exact, _reciprocal))
-evaluates("Sqrt")(partial(exact, np.sqrt))
-evaluates("Floor")(partial(exact, np.floor))
-evaluates("Ceil")(partial(exact, np.ceil))
-evaluates("Round")(partial(exact, np.rint))
-evaluates("BitwiseAnd")(partial(exact, np.bitwise_and))
-evaluates("BitwiseOr")(partial(exact, np.bitwise_or))
-evaluates("BitwiseXor")(partial(exact, np.bitwise_xor))
-evaluates("BitwiseNot")(partial(exact, np.invert))
+for _name, _function in {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": _divide,
+    "Neg": np.negative,
+    "Abs": np.abs,
+    "Sign": np.sign,
+    "Reciprocal": _reciprocal,
+    "Sqrt": np.sqrt,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Round": np.rint,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+    "BitwiseNot": np.invert,
+}.items():
+    evaluates(_name)(partial(exact, _function))
 
-evaluates("Acos")(partial(_rounded, np.arccos))
-evaluates("Acosh")(partial(_rounded, np.arccosh))
-evaluates("Asin")(partial(_rounded, np.arcsin))
-evaluates("Asinh")(partial(_rounded, np.arcsinh))
-evaluates("Atan")(partial(_rounded, np.arctan))
-evaluates("Atanh")(partial(_rounded, np.arctanh))
-evaluates("Cos")(partial(_rounded, np.cos))
-evaluates("Cosh")(partial(_rounded, np.cosh))
-evaluates("Erf")(partial(_rounded, evaluate_erf))
-evaluates("Exp")(partial(_rounded, np.exp))
-evaluates("Log")(partial(_rounded, np.log))
-evaluates("Sigmoid")(partial(_rounded, evaluate_sigmoid))
-evaluates("Sin")(partial(_rounded, np.sin))
-evaluates("Sinh")(partial(_rounded, np.sinh))
-evaluates("Tan")(partial(_rounded, np.tan))
-evaluates("Tanh")(partial(_rounded, np.tanh))
+for _name, _function in {
+    "Acos": np.arccos,
+    "Acosh": np.arccosh,
+    "Asin": np.arcsin,
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Atanh": np.arctanh,
+    "Cos": np.cos,
+    "Cosh": np.cosh,
+    "Erf": evaluate_erf,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sigmoid": evaluate_sigmoid,
+    "Sin": np.sin,
+    "Sinh": np.sinh,
+    "Tan": np.tan,
+    "Tanh": np.tanh,
+}.items():
+    evaluates(_name)(partial(_rounded, _function))
 
-evaluates("Equal")(partial(_test, np.equal))
-evaluates("Greater")(partial(_test, np.greater))
-evaluates("GreaterOrEqual")(partial(_test, np.greater_equal))
-evaluates("Less")(partial(_test, np.less))
-evaluates("LessOrEqual")(partial(_test, np.less_equal))
-evaluates("And")(partial(_test, np.logical_and))
-evaluates("Or")(partial(_test, np.logical_or))
-evaluates("Xor")(partial(_test, np.logical_xor))
-evaluates("Not")(partial(_test, np.logical_not))
-evaluates("IsNaN")(partial(_test, nan_mask))
+for _name, _function in {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+    "Not": np.logical_not,
+    "IsNaN": nan_mask,
+}.items():
+    evaluates(_name)(partial(_test, _function))
 
 
 def _extreme(larger: ArrayFunction, node: Use) -> Array:
