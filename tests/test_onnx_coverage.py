@@ -117,14 +117,17 @@ def test_the_page_counts_and_gives_reasons():
             CaseResult("test_d", "Unique", "right", on_host=True),
             CaseResult("test_b", "NonZero", "refused", refusal),
             CaseResult("test_c", "NonZero", "wrong", "Not equal | 1"),
+            CaseResult("test_e", "Bernoulli", "wrong", "Mismatched elements: 6"),
+            CaseResult("test_f", "Bernoulli", "wrong", "Mismatched elements: 5"),
         ],
         "9.9",
     )
     assert "onnx 9.9" in text
-    assert "**2 of 4 right**, 1 of them with a node" in text
+    assert "**2 of 6 right**, 1 of them with a node" in text
     assert "1 refused by an error" in text
     assert "| Relu | 14 | 1 | 1 |  |  |" in text
     assert "| NonZero |  | 2 | 0 |  | has no rows (1); **wrong**: Not equal / 1 (1) |" in text
+    assert "| **wrong**: it draws other random numbers than the case (2) |" in text
 
 
 def test_the_page_shows_the_counts_on_other_targets():

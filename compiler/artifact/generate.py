@@ -7,6 +7,7 @@ check against. `gpu_part.py` and `cpu_part.py` have what depends on the device.
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -191,14 +192,20 @@ def _readme(artifact: Artifact, part: ProjectPart, label: str) -> str:
     signature = (a for a in schedule.allocations if a.kind in ("input", "output"))
     return Template((PROJECT / "README.md").read_text()).substitute(
         part.readme,
-        label=label,
+        label=_markdown(label),
         tensors="".join(
-            f"| {a.kind} | {a.name} | {a.dtype} | {list(a.shape)} |\n" for a in signature
+            f"| {a.kind} | {_markdown(a.name)} | {a.dtype} | {list(a.shape)} |\n" for a in signature
         ),
         tasks=len(schedule.tasks),
         streams=schedule.streams,
         kernels=len(artifact.kernels),
     )
+
+
+def _markdown(name: str) -> str:
+    """A name of the model as text of a page: no markup, no end of a line or of a table's cell."""
+    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
+    return re.sub(r"[\\`*<>\[\]|&]", r"\\\g<0>", printable)
 
 
 def _write_check(folder: Path, schedule: Schedule, check: StoredCheck) -> None:

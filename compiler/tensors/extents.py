@@ -165,7 +165,7 @@ class Expression(_Number):
         return other - _multiplied(other // self, self)
 
     def __truediv__(self, other: object) -> float:
-        raise Undecided(f"{self} / {other} is not a whole number")
+        raise Undecided(f"{self} / {other} is computed as a float")
 
     __rtruediv__ = __truediv__
 

@@ -155,6 +155,21 @@ def test_what_cannot_be_exported_is_refused(project: Path, tmp_path: Path):
         export_project(replace(found, kernels=lost), tmp_path / "new", version="0", check=None)
 
 
+def test_the_readme_shows_names_of_models_as_they_are(project: Path, tmp_path: Path):
+    artifact = read_artifact(project.parent / "project-artifact")
+    renamed = [
+        replace(a, name=f"{a.name}|*b*\nc") if a.kind == "output" else a
+        for a in artifact.schedule.allocations
+    ]
+    schedule = replace(artifact.schedule, name="<b>", allocations=tuple(renamed))
+    export_project(replace(artifact, schedule=schedule), tmp_path / "new", version="1", check=None)
+    readme = (tmp_path / "new" / "README.md").read_text()
+    assert readme.startswith("# \\<b\\> 1 emu")
+    outputs = [line for line in readme.splitlines() if line.startswith("| output |")]
+    assert outputs
+    assert all("\\|\\*b\\*\\\\nc |" in line for line in outputs)
+
+
 def test_only_projects_are_replaced(project: Path, tmp_path: Path):
     found = read_artifact(project.parent / "project-artifact")
     (tmp_path / "mine").mkdir()
