@@ -39,11 +39,13 @@ def in_slots(schedule: Schedule) -> tuple[Schedule, tuple[ArenaSlot, ...]]:
         if view.allocation == arena
     }
     begins, sizes = _regions([*views.values()], lives)
-    moved = {
-        number: replace(view, offset=extent_of(symbols[region]) + view.offset - begins[region])
-        for number, view in views.items()
-        if (region := _region(lives, view)) >= 0
-    }
+    moved: dict[int, View] = {}
+    for number, view in views.items():
+        region = _region(lives, view)
+        offset = 0  # of a tensor without bytes for any size, which is in no region
+        if at_hints(view.nbytes):
+            offset = extent_of(symbols[region]) + view.offset - begins[region]
+        moved[number] = replace(view, offset=offset)
     slots = _stacked(lives, offsets, symbols, sizes)
     tasks = tuple(_with_views(task, moved) for task in schedule.tasks)
     return replace(schedule, tasks=tasks), slots
@@ -70,7 +72,8 @@ def _regions(views: Sequence[View], lives: Lifetimes) -> tuple[list[Extent], lis
             if bounds(view.offset - first)[0] < 0:
                 raise Undecided(f"{view.offset} and {first} change their order with the sizes")
         begins.append(first)
-        sizes.append(arena_aligned(maximum(*(view.offset + view.nbytes for view in group)) - first))
+        ends = (view.offset - first + view.nbytes for view in group)
+        sizes.append(arena_aligned(maximum(*ends)))
     return begins, sizes
 
 

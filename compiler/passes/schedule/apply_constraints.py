@@ -11,6 +11,7 @@ from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp, set_after
 from compiler.ir.types import int64
 from compiler.passes.base import SchedulePass
+from compiler.schedule.symbolic import at_example_sizes
 from compiler.scheduling.constraints import Constraints, Tasks, constrain
 from compiler.scheduling.constraints_json import constraints_from_json
 from compiler.scheduling.subflows import waits_between
@@ -71,7 +72,7 @@ def _constrain(graph: GraphOp, constraints: Constraints) -> None:
 
 def _tasks(graph: GraphOp) -> Tasks:
     """The graph's launches and subflows as plain data."""
-    schedule = schedule_of(graph)
+    schedule = at_example_sizes(schedule_of(graph))
     groups = schedule.subflows
     nodes = [[node for i in places for node in schedule.tasks[i].nodes] for places in groups]
     waits = zip(needed_waits(schedule), schedule.tasks, strict=True)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import graphs_inside_out, set_after
 from compiler.passes.base import SchedulePass
+from compiler.schedule.symbolic import at_example_sizes
 from compiler.scheduling.subflows import waits_between
 from compiler.verify.conflicts import needed_waits
 
@@ -33,7 +34,8 @@ class InsertSync(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Synchronise every `taskflow.graph` of the module, those of bodies too."""
         for graph in graphs_inside_out(op):
-            schedule = schedule_of(graph)
+            # Offsets that sizes decide have no order; how tensors overlap, they have.
+            schedule = at_example_sizes(schedule_of(graph))
             tasks = list(graph.tasks)
             waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
             all_waits = ((*needed, *task.after) for needed, task in waits)

@@ -9,19 +9,21 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from compiler.driver.settings import SUBSTITUTE
+from compiler.driver.symbolic import PLAN_MEMORY
 from compiler.errors import FlowloomError
 from compiler.frontend.importing.model import lowered
 from compiler.graph.signature import signature
 from compiler.graph.targets import set_target
 from compiler.ir.context import parse_module
 from compiler.ir.edit import graphs_of
+from compiler.ir.taskflow_memory import ViewOp
 from compiler.kernels.group import extract_group
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases, without_pass
 from compiler.passes.runner import Runner, verify
 from compiler.program.folding import folded
 from compiler.tensors.assumptions import Assumptions, assuming
 from compiler.tensors.contraction import Contraction
-from compiler.tensors.extents import Undecided
+from compiler.tensors.extents import Undecided, terms_of
 from compiler.tensors.substitution import has_symbols
 from tests.fuzz.case import Case
 from tests.fuzz.graphs import random_graph
@@ -98,6 +100,18 @@ def test_passes_for_a_gpu_decide_as_for_the_example_sizes():
     assert all(holds({"batch": b, "length": n}) for b in (2, 3, 32, 64) for n in range(2, 65))
     for sizes in sizes_that_fit(graph, HINTS, 0):
         verify(parse_module(text_at(str(module), sizes)))
+
+
+def test_offsets_in_an_arena_do_not_grow_with_the_graph():
+    """As sums of all sizes before them they made each comparison of two as long as the graph."""
+    without_plan = without_pass(UNSUBSTITUTED, PLAN_MEMORY)
+    with assuming() as assumptions:
+        module = imported(exported("bert"))
+        Runner().run(module, parse(without_plan))
+    offsets = [op.offset.value.data for op in module.walk() if isinstance(op, ViewOp)]
+    assert len({*offsets}) > 10
+    assert all(len(terms_of(offset)) <= 2 for offset in offsets)
+    assert not any("offset" in str(condition.extent) for condition in assumptions)
 
 
 @pytest.mark.parametrize("hints", [{"batch": 32, "length": 64}, {"batch": 2, "length": 32}])
