@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.nodes import UsedValue
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.uses import UsedValue
 from compiler.ir.values import Value, array_to_attribute, value_to_attribute
 from compiler.net.operators import OPERATORS
-from compiler.net.operators.canonical import canonical_use
+from compiler.net.operators.canonical import canonical_node
 
 Array = NDArray[np.generic]
 OPSET = 21
@@ -64,7 +64,7 @@ class GraphBuilder:
         node = f"{op_type}_{len(self._block.ops)}"
         types = [tensor_type(dtype, tuple(shape)) for shape in shapes]
         operands = [None if isinstance(v.type, NoneType) else UsedValue(v) for v in inputs]
-        use = canonical_use(op_type, operands, attributes, len(types))
+        use = canonical_node(op_type, operands, attributes, len(types))
         written = {name: value_to_attribute(value) for name, value in use.attributes.items()}
         values = [self.none() if v is None else v.value for v in use.inputs]
         return self._add(OperatorOp(op_type, values, types, written, node))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from compiler.net.operators import OPERATORS, KnownTensor
-from compiler.net.operators.canonical import canonical_use, deciding_inputs
+from compiler.net.operators.canonical import canonical_node, deciding_inputs
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Array = NDArray[Any]
@@ -35,9 +35,9 @@ class Case:
         tensors = [
             None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in self.inputs
         ]
-        use = canonical_use(self.op_type, tensors, self.attributes, self.outputs)
+        use = canonical_node(self.op_type, tensors, self.attributes, self.outputs)
         arrays = [tensor and tensor.array for tensor in use.inputs]
-        return Case(self.op_type, arrays, use.attributes, self.outputs)
+        return Case(self.op_type, arrays, dict(use.attributes), self.outputs)
 
     @property
     def fixed(self) -> frozenset[int]:

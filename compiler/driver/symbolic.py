@@ -15,8 +15,8 @@ from compiler.frontend.importing.model import lowered
 from compiler.ir import dataflow
 from compiler.ir.flatten import extents_of, schedule_of
 from compiler.ir.groups import symbols_of_type
+from compiler.ir.nodes import node_of
 from compiler.ir.types import shape_of
-from compiler.ir.uses import operator_use
 from compiler.kernels.group import takes_symbols
 from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
 from compiler.net.operators import OPERATORS, Kind
@@ -54,7 +54,7 @@ def _assume_short_sums(module: ModuleOp) -> None:
             continue
         entry = OPERATORS[op.type_name]
         facts = entry.facts
-        use = operator_use(op)
+        use = node_of(op)
         terms: Extent = 1
         limit = LONG_SUM
         if facts.work is not None and entry.kind is Kind.CONTRACTION:

@@ -26,7 +26,7 @@ from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS, POSITIONS, infer
-from compiler.net.operators.canonical import from_front, onnx_use
+from compiler.net.operators.canonical import from_front, onnx_operands
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.indices import Bounds
 from compiler.support.memory import require
@@ -238,7 +238,7 @@ class Builder:
         """
         if not _in_table(op_type, inputs, attributes):
             names = [f"o{i}" if use else "" for i, use in enumerate(used)]
-            operands, written = onnx_use(op_type, inputs, attributes, len(used))
+            operands, written = onnx_operands(op_type, inputs, attributes, len(used))
             values = [constant("", v) if isinstance(v, np.ndarray) else v for v in operands]
             types = check_types(op_type, values, written, names, NORMALISED_OPSET)
             self.check_folding(op_type, inputs, attributes, types)

@@ -20,8 +20,8 @@ from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
+from compiler.ir.nodes import UsedValue, used_values
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.uses import UsedValue, used_values
 from compiler.ir.values import (
     attribute_to_array,
     attributes_of,
@@ -39,7 +39,7 @@ from compiler.net.operators import (
     SCATTER_ORDER,
     SEGMENT_REDUCE,
 )
-from compiler.net.operators.canonical import onnx_use
+from compiler.net.operators.canonical import onnx_operands
 from compiler.net.operators.contractions import FLOAT8_DOMAIN
 from compiler.schedule.tasks import ControlForm
 
@@ -109,7 +109,7 @@ def _node(
     op: dataflow.OperatorOp, names: _Names, store: Callable[[str, np.ndarray], str]
 ) -> onnx.NodeProto:
     """The node of an operator; what decides shapes becomes constants again."""
-    operands, attributes = onnx_use(
+    operands, attributes = onnx_operands(
         op.type_name, used_values(op), own_attributes(op), len(op.outputs)
     )
     inputs = [

@@ -10,8 +10,10 @@ from compiler.frontend.builder import run_time_input
 from compiler.frontend.evaluate import default_of
 from compiler.frontend.graph import Attributes, Inputs, Value, constant
 from compiler.net.attributes import Mismatch, Shape
-from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
+from compiler.net.node import Node
+from compiler.net.operators.canonical import canonical_node, deciding_inputs
 from compiler.net.operators.shapes import axis_in
+from compiler.net.spec import to_infer
 from compiler.support.registry import Registrar
 
 
@@ -103,19 +105,19 @@ class ModelNode:
             inputs[index] = constant("", numbers.reshape(-1))
         return replace(self, inputs=inputs, attributes=attributes)
 
-    def canonical(self) -> CanonicalUse[Value]:
+    def canonical(self) -> Node[Value]:
         """The operator in the canonical form.
 
         Raises NeedsValue for inputs that decide shapes and are computed at run time.
         """
         decides = deciding_inputs(self.op_type)
         if not decides:
-            return CanonicalUse(self.inputs, self.attributes)
+            return Node(self.op_type, self.attributes, self.inputs, to_infer(len(self.used)))
         node = self.with_operands()
         for index in decides:
             if (value := node.input(index)) is not None and value.array is None:
                 raise run_time_input(index, value)
-        return canonical_use(self.op_type, node.inputs, node.attributes, len(self.used))
+        return canonical_node(self.op_type, node.inputs, node.attributes, len(self.used))
 
 
 def with_texts(attributes: Mapping[str, Any]) -> Attributes:

@@ -182,14 +182,14 @@ class _Finder:
             value = node.outputs[0]
         return None
 
-    def is_view(self, node: Node) -> bool:
+    def is_view(self, node: Node[int]) -> bool:
         """Whether an operator changes only the axes before the matrices of a value."""
         if KINDS.get(node.type) is not Kind.VIEW or node.inputs[0] is None:
             return False
         before, after = self.shape(node.inputs[0]), self.shape(node.outputs[0])
         return len(before) > 1 and before[-2:] == after[-2:]
 
-    def is_scalar(self, node: Node, value: int, reads: bool = False) -> bool:
+    def is_scalar(self, node: Node[int], value: int, reads: bool = False) -> bool:
         """Whether an operator computes each element of a value alone, by numbers.
 
         These are constants or, with `reads`, inputs.
@@ -220,7 +220,7 @@ class _Finder:
                 return [*before, producer]
         return None
 
-    def of_scores(self, node: Node) -> list[int]:
+    def of_scores(self, node: Node[int]) -> list[int]:
         """The operands that have a score for each one that an operator computes."""
         given = [value for value in node.inputs if value is not None]
         if self.is_view(node):
@@ -281,7 +281,7 @@ class _Finder:
         """Whether operators keep all elements, perhaps in another order or type of float."""
         return all(self.is_renaming(self.network.operators[i]) for i in operators)
 
-    def is_matmul_of_floats(self, node: Node) -> bool:
+    def is_matmul_of_floats(self, node: Node[int]) -> bool:
         """Whether all operands and the result are matrices of floats."""
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
         return all(v.dtype in GEMM_TYPES and len(v.shape) >= 2 and prod(v.shape) for v in used)
@@ -301,7 +301,9 @@ class _Finder:
                 return operands
             ends |= met
 
-    def viewed(self, operand: StridedOperand, matmuls: Sequence[Node]) -> StridedOperand | None:
+    def viewed(
+        self, operand: StridedOperand, matmuls: Sequence[Node[int]]
+    ) -> StridedOperand | None:
         """Q or K for each matrix of weights, which may be a view of the scores."""
         weights = matmuls[1].inputs[0]
         assert weights is not None
@@ -348,7 +350,7 @@ class _Finder:
                 window = window.reshaped(shape)
         return window
 
-    def is_renaming(self, node: Node) -> bool:
+    def is_renaming(self, node: Node[int]) -> bool:
         """Whether an operator keeps all elements, perhaps in another order or type of float."""
         if node.type == "Cast":
             return self.network.values[node.outputs[0]].dtype in GEMM_TYPES

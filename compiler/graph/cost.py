@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
+from compiler.ir.nodes import example_node
 from compiler.ir.types import example_bytes, example_shape
-from compiler.ir.uses import example_use
 from compiler.net.operators import OPERATORS, Kind
 from compiler.target.target import Target
 
@@ -74,7 +74,7 @@ def is_cheap(op: OperatorOp) -> bool:
 
 def _flops_an_element(op: OperatorOp) -> int:
     flops = OPERATORS[op.type_name].facts.flops
-    return flops if isinstance(flops, int) else flops(example_use(op))
+    return flops if isinstance(flops, int) else flops(example_node(op))
 
 
 def element_count(value: SSAValue) -> int:
@@ -93,7 +93,7 @@ def flops_of(op: OperatorOp) -> int:
     if entry.facts.work is not None:
         types = [value.type for value in op.outputs]
         shapes = [() if isinstance(type, NoneType) else example_shape(type) for type in types]
-        return entry.facts.work(example_use(op), shapes)
+        return entry.facts.work(example_node(op), shapes)
     out = sum(element_count(value) for value in op.outputs)
     match entry.kind:
         case Kind.ELEMENTWISE:

@@ -31,7 +31,7 @@ class Network(Protocol):
     """Operators in order, their values, the values that are constant, and the results."""
 
     @property
-    def operators(self) -> Sequence[Node]: ...
+    def operators(self) -> Sequence[Node[int]]: ...
     @property
     def values(self) -> Sequence[NetworkValue]: ...
     @property
@@ -49,7 +49,7 @@ class GraphNetwork:
     graph yields or a group reads, which nothing may be fused across.
     """
 
-    operators: Sequence[Node]
+    operators: Sequence[Node[int]]
     values: Sequence[KnownTensor]
     constants: Mapping[int, NDArray[Any]]
     outputs: Sequence[int]
@@ -106,7 +106,7 @@ def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[KnownTen
     values.append(known_type(value.type))
 
 
-def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node:
+def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node[int]:
     inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
     outputs = tuple([numbers[v] for v in op.outputs])
     if isinstance(op, GroupOp):

@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 
 from compiler.graph import cost
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
+from compiler.ir.nodes import node_of
 from compiler.ir.types import shape_of
-from compiler.ir.uses import operator_use
 from compiler.net.attributes import Shape
 from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.support.dag import DAG
@@ -180,7 +180,7 @@ class _Reader:
             reduced_rows = None
         else:
             shape = shape_of(op.inputs[0].type)
-            axes = set(reduces(operator_use(op)))
+            axes = set(reduces(node_of(op)))
             first = min(axes, default=len(shape))
             long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
             reduced_rows = squeezed_shape(shape) if long <= axes and prod(shape) else None

@@ -12,8 +12,8 @@ from compiler.graph.channel_groups import merges_in_blocks
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
+from compiler.ir.nodes import node_of
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.uses import operator_use
 from compiler.ir.values import attribute_to_array
 from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
@@ -344,7 +344,7 @@ def _is_normalised(quotient: OperatorOp) -> bool:
 def _kept(reduction: OperatorOp) -> tuple[int, ...]:
     """The shape in which each result meets the elements that it is of."""
     reduces = OPERATORS[reduction.type_name].facts.reduces
-    axes = () if reduces is None else reduces(operator_use(reduction))
+    axes = () if reduces is None else reduces(node_of(reduction))
     shape = shape_of(reduction.inputs[0].type)
     return tuple(1 if i in axes else extent for i, extent in enumerate(shape))
 

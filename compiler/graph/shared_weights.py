@@ -43,7 +43,7 @@ def _shape(network: Network, value: int | None) -> tuple[int, ...]:
     return () if value is None else network.values[value].shape
 
 
-def _stack_key(network: Network, node: Node, most_rows: int) -> Hashable | None:
+def _stack_key(network: Network, node: Node[int], most_rows: int) -> Hashable | None:
     """A key that GEMMs share which can be stacked if independent; None for other operators."""
     if node.type not in GEMMS or node.attributes.get("transA"):
         return None

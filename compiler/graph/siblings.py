@@ -49,7 +49,7 @@ def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
     return after[-1]
 
 
-def weight_axis(node: Node, operand: int) -> int:
+def weight_axis(node: Node[int], operand: int) -> int:
     """The output axis of a weight of an anchor, or of an elementwise operator that follows."""
     columns = node.type in GEMMS and not node.attributes.get("transB")
     return 1 if operand == 1 and columns else 0
@@ -64,7 +64,7 @@ class _Finder:
             for operand in (attention.query, attention.key, attention.value):
                 self.inside.setdefault(operand.source, set()).update(attention.operators)
 
-    def key(self, node: Node) -> Hashable | None:
+    def key(self, node: Node[int]) -> Hashable | None:
         """A key that the anchors of a family share; None for other operators."""
         if node.type not in FLOAT_CONTRACTIONS or node.type == "ConvTranspose":
             return None
@@ -87,7 +87,7 @@ class _Finder:
         """The shape of a value; empty for an omitted operand."""
         return () if value is None else self.network.values[value].shape
 
-    def axis(self, node: Node) -> int:
+    def axis(self, node: Node[int]) -> int:
         """The channel or column axis of an anchor's result."""
         return len(self.shape(node.outputs[0])) - 1 if node.type in GEMMS else 1
 

@@ -21,7 +21,7 @@ MATRIX = (-2, -1)
 
 
 def window_through(
-    network: Network, node: Node, window: StridedWindow, output: int
+    network: Network, node: Node[int], window: StridedWindow, output: int
 ) -> StridedWindow | None:
     """An operator's output as a window of the buffer of which its input 0 is `window`.
 
@@ -197,14 +197,14 @@ def _norm_of(
     return None
 
 
-def _only_axis(network: Network, node: Node) -> int | None:
+def _only_axis(network: Network, node: Node[int]) -> int | None:
     """The axis that a reduction leaves with one element; None where it does more or less."""
     before, after = (network.values[v].shape for v in (node.inputs[0] or 0, node.outputs[0]))
     changed = [axis for axis, extent in enumerate(before) if after[axis : axis + 1] != (extent,)]
     return changed[0] if len(before) == len(after) and len(changed) == 1 else None
 
 
-def _lower_bound(network: Network, node: Node) -> float | None:
+def _lower_bound(network: Network, node: Node[int]) -> float | None:
     """The number below which an operator replaces elements, if it does nothing else."""
     known = [network.constants.get(-1 if value is None else value) for value in node.inputs[1:]]
     numbers = [None if array is None or array.size != 1 else float(array.item()) for array in known]
@@ -217,13 +217,13 @@ def _lower_bound(network: Network, node: Node) -> float | None:
     return numbers[0] if not ceilings or (numbers[1] or 0.0) >= largest else None
 
 
-def _naming(network: Network, node: Node, number: int, value: int) -> _Link | None:
+def _naming(network: Network, node: Node[int], number: int, value: int) -> _Link | None:
     before = node.inputs[0] if node.inputs else None
     known = is_movement(node.type) or is_widening(network, node)
     return _Link(number, before, value, 1.0) if known and before is not None else None
 
 
-def is_widening(network: Network, node: Node) -> bool:
+def is_widening(network: Network, node: Node[int]) -> bool:
     """Whether an operator is a lossless Cast of a float type to float32."""
     return node.type == "Cast" and all(
         network.values[v].dtype in kinds
@@ -232,7 +232,7 @@ def is_widening(network: Network, node: Node) -> bool:
     )
 
 
-def _scaling(network: Network, node: Node, number: int) -> _Link | None:
+def _scaling(network: Network, node: Node[int], number: int) -> _Link | None:
     """A Mul or Div by a constant of one element."""
     if node.type not in ("Mul", "Div"):
         return None

@@ -7,11 +7,11 @@ from xdsl.parser import Parser
 
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp
 from compiler.ir.dataflow_control import Dataflow
+from compiler.ir.nodes import used_values
 from compiler.ir.taskflow_control import Taskflow
-from compiler.ir.uses import used_values
 from compiler.ir.values import own_attributes, value_to_attribute
 from compiler.net.attributes import Mismatch
-from compiler.net.operators.canonical import canonical_use, is_onnx_form, onnx_entry
+from compiler.net.operators.canonical import canonical_node, is_onnx_form, onnx_entry
 from compiler.net.spec import check_attributes
 
 
@@ -30,16 +30,16 @@ def canonicalise_operators(module: ModuleOp) -> None:
         try:
             if by_operands:
                 check_attributes(onnx_entry(op.type_name), written)
-            use = canonical_use(op.type_name, used_values(op), written, len(op.outputs))
+            node = canonical_node(op.type_name, used_values(op), written, len(op.outputs))
         # The verifier says what is wrong, with the operation's position.
         except Mismatch:
             continue
         if by_operands:
             omitted = [value for value in op.inputs if isinstance(value.owner, NoneOp)]
             replaced.update(v.owner for v in op.inputs if isinstance(v.owner, ConstantOp | NoneOp))
-            op.operands = [omitted[0] if value is None else value.value for value in use.inputs]
-        if use.attributes != written:
-            op.attributes = {name: value_to_attribute(v) for name, v in use.attributes.items()}
+            op.operands = [omitted[0] if value is None else value.value for value in node.inputs]
+        if node.attributes != written:
+            op.attributes = {name: value_to_attribute(v) for name, v in node.attributes.items()}
     for constant in replaced:
         if not any(result.first_use for result in constant.results):
             constant.detach()

@@ -3,8 +3,8 @@
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.nodes import used_values
 from compiler.ir.types import shape_of
-from compiler.ir.uses import used_values
 from compiler.ir.values import attributes_of
 from compiler.net.maps import Maps
 from compiler.net.operators import OPERATORS

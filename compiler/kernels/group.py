@@ -92,7 +92,7 @@ class Group:
     inputs: int
     weights: tuple[bool, ...]
     constants: Mapping[int, numpy.ndarray]
-    operators: tuple[Node, ...]
+    operators: tuple[Node[int], ...]
     outputs: tuple[int, ...]
     boundary: bool = False
     packed: tuple[frozenset[str], ...] = ()
@@ -101,7 +101,7 @@ class Group:
         operators = tuple(self._complete(op) for op in self.operators)
         object.__setattr__(self, "operators", operators)
 
-    def _complete(self, op: Node) -> Node:
+    def _complete(self, op: Node[int]) -> Node[int]:
         shapes = [None if i is None else self.values[i].shape for i in op.inputs]
         full = complete_attributes(op.type, op.attributes, shapes)
         return op if full == op.attributes else replace(op, attributes=full)
@@ -164,12 +164,12 @@ class Group:
         """The kernel's name with its operators and nodes, for messages."""
         return f"kernel {self.name} ({', '.join(op.label for op in self.operators)})"
 
-    def only(self, *types: str) -> Node | None:
+    def only(self, *types: str) -> Node[int] | None:
         """The only operator of some types; None if there are several, or none."""
         operators = [op for op in self.operators if op.type in types]
         return operators[0] if len(operators) == 1 else None
 
-    def users(self, value: int) -> list[Node]:
+    def users(self, value: int) -> list[Node[int]]:
         """The operators that use a value."""
         return [op for op in self.operators if value in op.inputs]
 
@@ -228,9 +228,9 @@ def takes_symbols(operator: str, gpu: bool) -> bool:
     return not by_hand or (not gpu and OPERATORS[operator].facts.sized)
 
 
-def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:
+def needed(operators: Sequence[Node[int]], outputs: Sequence[int]) -> tuple[Node[int], ...]:
     """The operators that results depend on, in order."""
-    wanted, kept = set(outputs), list[Node]()
+    wanted, kept = set(outputs), list[Node[int]]()
     for op in reversed(operators):
         if wanted.intersection(op.outputs):
             wanted.update(i for i in op.inputs if i is not None)
@@ -263,7 +263,7 @@ def extract_group(group: GroupOp) -> Group:
     numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
     values = [_info(a) for a in group.body.block.args]
     constants: dict[int, numpy.ndarray] = {}
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     for op in group.body.block.ops:
         if isinstance(op, NoneOp):
             numbers[op.output] = None
@@ -296,7 +296,7 @@ def extract_group(group: GroupOp) -> Group:
     )
 
 
-def _of_kernel(op: Node, symbols: Mapping[Symbol, Extent]) -> dict[str, Any]:
+def _of_kernel(op: Node[int], symbols: Mapping[Symbol, Extent]) -> dict[str, Any]:
     """The attributes of an operator, of which sizes depend on a kernel's symbols."""
     return {
         name: mapped_extents(value, lambda extent: substituted(extent, symbols))
@@ -317,7 +317,7 @@ def _number(numbers: Mapping[SSAValue, int | None], value: SSAValue) -> int:
 
 def _operator(
     op: OperatorOp, numbers: dict[SSAValue, int | None], values: list[TensorInfo]
-) -> Node:
+) -> Node[int]:
     outputs: list[int] = []
     inputs = tuple(numbers[v] for v in op.inputs)
     for result in op.outputs:

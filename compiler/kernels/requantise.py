@@ -71,11 +71,11 @@ class _Rewriting:
         self._inputs = group.inputs
         self._makers = {value: op for op in group.operators for value in op.outputs}
 
-    def replaced(self, op: Node) -> list[Node]:
+    def replaced(self, op: Node[int]) -> list[Node[int]]:
         """The operators instead of one."""
         if op.type != "Cast":
             return [op]
-        result = op.outputs[0]
+        result = op.output
         quantised = self._quantised(op)
         if quantised is not None:
             self.quantised[result] = quantised
@@ -91,7 +91,7 @@ class _Rewriting:
             Node("Round", {}, (clipped,), (result,), op.node),
         ]
 
-    def _rounded(self, quantised: _Quantised, cast: Node) -> list[Node]:
+    def _rounded(self, quantised: _Quantised, cast: Node[int]) -> list[Node[int]]:
         """Clip, round to int32, add the zero point, drop the high bits."""
         info = self.values[quantised.value]
         clipped, whole = self._value(info), self._value(replace(info, dtype="int32"))
@@ -110,7 +110,7 @@ class _Rewriting:
             whole = sum
         return [*operators, replace(cast, inputs=(whole,))]
 
-    def _limits(self, quantised: _Quantised, op: Node) -> tuple[list[int], list[Node]]:
+    def _limits(self, quantised: _Quantised, op: Node[int]) -> tuple[list[int], list[Node[int]]]:
         """The least and the largest rounded number, and what computes them of an operand."""
         limits = [self._constant(np.array(limit, np.float32)) for limit in quantised.limits]
         if quantised.added is None:
@@ -121,9 +121,9 @@ class _Rewriting:
             Node("Sub", {}, (limit, quantised.added), (result,), op.node) for limit, result in pairs
         ]
 
-    def _quantised(self, cast: Node) -> _Quantised | None:
+    def _quantised(self, cast: Node[int]) -> _Quantised | None:
         """The number that a cast quantises; None if it was not rounded and clipped to the type."""
-        dtype, clip = self.values[cast.outputs[0]].element, self._maker(cast, "Clip")
+        dtype, clip = self.values[cast.output].element, self._maker(cast, "Clip")
         if dtype not in _INTEGERS or clip is None or len(clip.inputs) < 3:
             return None
         limits = np.iinfo(dtype)
@@ -142,21 +142,21 @@ class _Rewriting:
         operand = self._byte(added)
         return None if operand is None else _Quantised(value, dtype, 0, operand, added)
 
-    def _widened(self, cast: Node) -> _Quantised | None:
+    def _widened(self, cast: Node[int]) -> _Quantised | None:
         """The number that a cast to float32 widens again, less the zero point that was added."""
-        if self.values[cast.outputs[0]].dtype != "float32":
+        if self.values[cast.output].dtype != "float32":
             return None
         minus = self._maker(cast, "Sub")
         zero = 0 if minus is None else self._number(minus.inputs[1])
         inner = cast if minus is None else self._maker(minus, "Cast")
         quantised = None if inner is None else self.quantised.get(inner.operand(0))
-        wide = inner is not None and self.values[inner.outputs[0]].dtype in ("int32", "float32")
+        wide = inner is not None and self.values[inner.output].dtype in ("int32", "float32")
         operand = None if minus is None or zero is not None else self._byte(minus.inputs[1])
         if quantised is None or not wide or (zero is None and operand is None):
             return None
         return quantised if quantised.is_shifted_by(zero, operand) else None
 
-    def _maker(self, op: Node, type: str) -> Node | None:
+    def _maker(self, op: Node[int], type: str) -> Node[int] | None:
         """The operator of a type that makes the first operand of another."""
         maker = self._makers.get(op.operand(0))
         return maker if maker is not None and maker.type == type else None

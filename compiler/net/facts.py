@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from compiler.net.spec import Shape, Use
+from compiler.net.attributes import Shape
+from compiler.net.node import TypedNode
 
 NumberRange = tuple[float, float]
 """The least and the greatest number that an element may be; NaN is in every interval."""
@@ -25,8 +25,8 @@ class Facts:
     """What passes ask of an operator: its cost, its algebra, and how results hold operands.
 
     `flops` are the operations for each element of the result, or for each that a reduction reads.
-    `work` counts the operations of one use where they are not so many an element; it has the shapes
-    of the results.
+    `work` counts the operations of one node where they are not so many an element; it has the
+    shapes of the results.
 
     It `repeats` if a result often holds one element of an operand many times. `exact` results are
     not rounded: an operand's element, its opposite, or a constant; what moves elements is exact
@@ -52,8 +52,8 @@ class Facts:
     What is `derived` makes weights of weights: a result of these alone is one, computed once.
     """
 
-    flops: "int | Callable[[Use], int]" = 1
-    work: "Callable[[Use, Sequence[Shape]], int] | None" = None
+    flops: int | Callable[[TypedNode], int] = 1
+    work: Callable[[TypedNode, Sequence[Shape]], int] | None = None
     repeats: bool = False
     exact: bool = False
     keeps_codes: bool | None = None
@@ -61,7 +61,7 @@ class Facts:
     wide: bool = False
     small: bool = False
     steps: bool = False
-    reduces: "Callable[[Use], Sequence[int]] | None" = None
+    reduces: Callable[[TypedNode], Sequence[int]] | None = None
     through_floats: bool = False
     neutral: tuple[float | None, float | None] = (None, None)
     commutative: bool = False

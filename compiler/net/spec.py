@@ -1,30 +1,23 @@
-"""Entries of the operator table, and the checks of one use of an operator against its entry."""
+"""Entries of the operator table, and the checks of one node against its entry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
+from compiler.net.attributes import Attribute, Mismatch, Shape, ShapeMismatch, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
+from compiler.net.node import Array, Node, OperatorInput, TypedNode
 from compiler.support.memory import require
-from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element, numpy_name
-from compiler.tensors.substitution import as_extent
-
-Array = NDArray[Any]
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_name
 
 LARGEST_TENSOR = 2**31 - 2**20
 """Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
 end of a tensor."""
-
-
-class ShapeMismatch(Mismatch):
-    """The shapes of an operator's inputs do not fit it or each other."""
 
 
 class Kind(Enum):
@@ -38,35 +31,19 @@ class Kind(Enum):
     OPAQUE = "opaque"  # never fused: sorts, scatters, scans
 
 
-class OperatorInput(Protocol):
-    """An input: a tensor of static shape, and its value if that is known."""
-
-    @property
-    def dtype(self) -> str:
-        """The dtype name."""
-        ...
-
-    @property
-    def shape(self) -> Shape:
-        """The static shape."""
-        ...
-
-    @property
-    def array(self) -> NDArray[Any] | None:
-        """The value, or None if it is computed at run time."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class KnownTensor:
     """A tensor's type, and its value if that is known."""
 
     dtype: str
     shape: Shape
-    array: NDArray[Any] | None = None
+    array: Array | None = None
 
     def __str__(self) -> str:
         return type_text(self.dtype, self.shape)
+
+
+InputT = TypeVar("InputT", bound=OperatorInput)
 
 
 def type_text(dtype: str, shape: Sequence[int]) -> str:
@@ -74,112 +51,23 @@ def type_text(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
-class Use:
-    """One use of an operator: inputs of checked types, all attributes.
-
-    With `precise` it is evaluated with every float in float64, whatever the model's types.
-    """
-
-    __slots__ = ("attributes", "inputs", "op_type", "outputs", "precise")
-
-    def __init__(
-        self,
-        op_type: str,
-        operator: "OpSpec",
-        inputs: Sequence[OperatorInput | None],
-        attributes: Mapping[str, Any],
-        outputs: int,
-        precise: bool = False,
-    ):
-        self.op_type = op_type
-        self.precise = precise
-        self.inputs = inputs
-        self.outputs = outputs
-        shapes = [None if value is None else value.shape for value in inputs]
-        self.attributes = operator.complete(attributes, shapes)
-
-    def __getitem__(self, name: str) -> Any:
-        """An attribute's value, None for one that is left out and has no default."""
-        return self.attributes.get(name)
-
-    def input(self, index: int) -> OperatorInput | None:
-        """An input, or None if it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def shape(self, index: int = 0) -> Shape:
-        """The shape of an input that is there."""
-        value = self.inputs[index]
-        assert value is not None
-        return value.shape
-
-    def array(self, index: int) -> Array:
-        """The value of an input that must be there; raises Mismatch if it is not."""
-        array = self.known(index)
-        if array is None:
-            raise Mismatch(f"its input {index} is left out")
-        return array
-
-    def has(self, index: int) -> bool:
-        """Whether an optional input is there."""
-        return self.input(index) is not None
-
-    @property
-    def arrays(self) -> list[Array]:
-        """The values of the inputs that are there; raises Mismatch if one is not known."""
-        return [self.array(i) for i, value in enumerate(self.inputs) if value is not None]
-
-    def dtype_of(self, element: int) -> np.dtype[Any]:
-        """The dtype in which this use has an ONNX element type."""
-        dtype = numpy_element(element)
-        return np.dtype(np.float64) if self.precise and "float" in dtype.name else dtype
-
-    def known(self, index: int) -> Array | None:
-        """The value of an input, None if it is left out; raises Mismatch if it is not known."""
-        value = self.input(index)
-        if value is None:
-            return None
-        if value.array is None:
-            raise Mismatch(f"its input {index} must be a constant")
-        return value.array
-
-    def integers(self, index: int, *, or_scalar: bool = False) -> list[int] | None:
-        """The integers of a constant vector, None if it is left out."""
-        array = self.known(index)
-        if array is None:
-            return None
-        if array.ndim != 1 and not (or_scalar and array.ndim == 0):
-            shape = list(array.shape)
-            raise ShapeMismatch(f"its input {index} has the shape {shape}, it must be a vector")
-        return [as_extent(value) for value in array.reshape(-1)]
-
-    def vector(self, index: int, *, or_scalar: bool = False) -> list[int]:
-        """The integers of a constant vector that must be there."""
-        values = self.integers(index, or_scalar=or_scalar)
-        if values is None:
-            raise Mismatch(f"its input {index} is left out")
-        return values
-
-    def scalar(self, index: int) -> int:
-        """The number in a constant scalar, or vector of one element."""
-        array = self.array(index)
-        if array.shape not in ((), (1,)):
-            shape = list(array.shape)
-            raise ShapeMismatch(f"its input {index} has the shape {shape}, it is one number")
-        return as_extent(array.reshape(())[()])
+def to_infer(outputs: int) -> Sequence[Any]:
+    """The outputs of a node, of which nothing but their number is known."""
+    return (None,) * outputs
 
 
-Rule = Callable[[Use], Sequence[Shape]]
+Rule = Callable[[TypedNode], Sequence[Shape]]
 """The shape of every result that an operator has or may have; raises Mismatch."""
 
 Results = Array | Sequence[Array | None]
-Evaluation = Callable[[Use], Results]
-"""The results of a use whose inputs are all known, in numpy.
+Evaluation = Callable[[TypedNode], Results]
+"""The results of a node whose inputs are all known, in numpy.
 
 Floats are computed in float64 and rounded once where that differs from their type. Raises Mismatch,
 ValueError or IndexError for inputs that do not fit.
 """
 
-MapRule = Callable[[Use, Sequence[Shape]], Maps]
+MapRule = Callable[[TypedNode, Sequence[Shape]], Maps]
 """The maps of each result of an operator, by the shapes of its results."""
 
 
@@ -203,16 +91,16 @@ class OnnxForm:
     """How ONNX writes an operator of which inputs decide shapes, in place of attributes.
 
     `decides_shape` names these inputs, by position. `attributes` are all that ONNX has.
-    `normalise` gives the attributes of the table's entry that stand for the inputs, of a use in
+    `normalise` gives the attributes of the table's entry that stand for the inputs, of a node in
     this form, and raises Mismatch; `write` gives inputs and other attributes back, by ONNX's names,
-    of a use of the entry.
+    of a node in the canonical form.
     """
 
     inputs: tuple[Slot, ...]
     decides_shape: Mapping[int, str]
     attributes: Mapping[str, Attribute]
-    normalise: "Callable[[Use], Mapping[str, Any]]"
-    write: "Callable[[Use], Mapping[str, Any]]"
+    normalise: Callable[[TypedNode], Mapping[str, Any]]
+    write: Callable[[TypedNode], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +123,7 @@ class OpSpec:
     rule: Rule
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     structural: tuple[int, ...] = ()
-    result: Callable[[Use], str] | None = None
+    result: Callable[[TypedNode], str] | None = None
     maps: MapRule | None = None
     evaluate: Evaluation | None = None
     domain: str = ""
@@ -253,6 +141,17 @@ class OpSpec:
         """The dtypes that an input may have."""
         name = self._slot(index).type
         return self.types[name] if name in self.types else frozenset({name})
+
+    def node(
+        self,
+        type: str,
+        inputs: Sequence[InputT | None],
+        attributes: Mapping[str, Any],
+        outputs: int = 1,
+    ) -> Node[InputT]:
+        """A node of the operator, by its name in the table, with all attributes."""
+        shapes = [None if value is None else value.shape for value in inputs]
+        return Node(type, self.complete(attributes, shapes), inputs, to_infer(outputs))
 
     def complete(self, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
         """Attributes with the defaults of those that are left out, for inputs of these shapes."""
@@ -306,7 +205,7 @@ def operator(
     rule: Rule,
     attributes: Mapping[str, Attribute] | None = None,
     structural: tuple[int, ...] = (),
-    result: Callable[[Use], str] | None = None,
+    result: Callable[[TypedNode], str] | None = None,
     maps: MapRule | None = None,
     evaluate: Evaluation | None = None,
     domain: str = "",
@@ -339,17 +238,17 @@ def operator(
 def onnx_form(
     inputs: str,
     decides_shape: Mapping[int, str],
-    normalise: Callable[[Use], Mapping[str, Any]],
+    normalise: Callable[[TypedNode], Mapping[str, Any]],
     attributes: Mapping[str, Attribute] | None = None,
-    write: Callable[[Use], Mapping[str, Any]] | None = None,
+    write: Callable[[TypedNode], Mapping[str, Any]] | None = None,
 ) -> OnnxForm:
     """ONNX's form with the inputs of a signature such as `T int64? -> T`.
 
     Attributes are written as the inputs of the same names unless `write` says otherwise.
     """
 
-    def same_names(use: Use) -> Mapping[str, Any]:
-        named = {name: use[name] for name in decides_shape.values()}
+    def same_names(node: TypedNode) -> Mapping[str, Any]:
+        named = {name: node[name] for name in decides_shape.values()}
         return {name: value for name, value in named.items() if value is not None}
 
     return OnnxForm(
@@ -362,10 +261,10 @@ def onnx_form(
 
 
 def _by_maps(rule: Rule, maps: MapRule) -> Evaluation:
-    def evaluate(use: Use) -> list[Array]:
-        shapes = rule(use)[: use.outputs]
-        arrays = [None if value is None else value.array for value in use.inputs]
-        pairs = zip(maps(use, shapes), shapes, strict=True)
+    def evaluate(node: TypedNode) -> list[Array]:
+        shapes = rule(node)[: len(node.outputs)]
+        arrays = [None if value is None else value.array for value in node.inputs]
+        pairs = zip(maps(node, shapes), shapes, strict=True)
         return [moved_elements(own, shape, arrays) for own, shape in pairs]
 
     return evaluate
@@ -434,45 +333,24 @@ def known_tensors(arrays: Sequence[Array | None]) -> list[KnownTensor | None]:
     return [None if a is None else KnownTensor(numpy_name(a.dtype), a.shape, a) for a in arrays]
 
 
-def rounded_to_float32(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes, the floats among them rounded: ONNX's are of 32 bits."""
-    return {
-        name: float(np.float32(value)) if isinstance(value, float) else value
-        for name, value in attributes.items()
-    }
-
-
-def known_use(
-    op_type: str,
-    entry: OpSpec,
-    arrays: Sequence[Array | None],
-    attributes: Mapping[str, Any],
-    outputs: int = 1,
-    *,
-    precise: bool = False,
-) -> Use:
-    """A use of an entry on known inputs; attributes that are floats are rounded to float32."""
-    rounded = rounded_to_float32(attributes)
-    return Use(op_type, entry, known_tensors(arrays), rounded, outputs, precise=precise)
-
-
-def evaluate_use(use: Use, entry: OpSpec) -> list[Array | None]:
-    """The first results of a use of an entry that has `evaluate`, whose inputs are known.
+def evaluate_known(node: TypedNode, entry: OpSpec) -> list[Array | None]:
+    """The first results of a node whose entry has `evaluate`, and whose inputs are known.
 
     Raises ValueError or IndexError for inputs that do not fit.
     """
-    assert entry.evaluate is not None, use.op_type
+    assert entry.evaluate is not None, node.type
     try:
         with np.errstate(all="ignore"):
-            results = entry.evaluate(use)
+            results = entry.evaluate(node)
     except ZeroDivisionError as error:
-        raise ValueError(f"an attribute of {use.op_type} is 0 ({error})") from error
+        raise ValueError(f"an attribute of {node.type} is 0 ({error})") from error
     except Mismatch as error:
         raise ValueError(str(error)) from error
     if isinstance(results, np.ndarray | np.generic | str):
         results = [results]
-    arrays = [None if array is None else _as_array(array) for array in results[: use.outputs]]
-    return arrays + [None] * (use.outputs - len(arrays))
+    count = len(node.outputs)
+    arrays = [None if array is None else _as_array(array) for array in results[:count]]
+    return arrays + [None] * (count - len(arrays))
 
 
 def _as_array(result: Array | str) -> Array:
@@ -480,19 +358,19 @@ def _as_array(result: Array | str) -> Array:
     return np.array(result, object) if isinstance(result, str) else np.asarray(result)
 
 
-def infer_use(use: Use, entry: OpSpec) -> list[KnownTensor]:
-    """The types of the results of a use of an entry; see `infer`."""
-    check_count(entry, use.inputs, use.outputs)
-    bound = bind_types(entry, use.inputs)
-    for value in use.inputs:
+def infer_results(node: TypedNode, entry: OpSpec) -> list[KnownTensor]:
+    """The types of a node's results by its entry; see `infer`."""
+    check_count(entry, node.inputs, len(node.outputs))
+    bound = bind_types(entry, node.inputs)
+    for value in node.inputs:
         if value is not None:
             check_size(value.dtype, value.shape)
     if entry.result is not None:
-        bound["U"] = entry.result(use)
-    shapes = entry.rule(use)
+        bound["U"] = entry.result(node)
+    shapes = entry.rule(node)
     last = len(entry.outputs) - 1
     results: list[KnownTensor] = []
-    for i, shape in enumerate(shapes[: use.outputs]):
+    for i, shape in enumerate(shapes[: len(node.outputs)]):
         name = entry.outputs[min(i, last)].type
         dtype = name if name in ELEMENT_BYTES else bound[name]
         check_size(dtype, shape)

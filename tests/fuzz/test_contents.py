@@ -9,7 +9,7 @@ from onnx import helper
 
 import compiler
 from compiler.frontend.interpreter.constants import ON_CONSTANTS
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 from tests.fuzz import contents, host_page
 from tests.fuzz.case import Failure, load, save
 from tests.fuzz.contents import NAMES, check_contents, random_contents
@@ -39,7 +39,7 @@ def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch):
     assert [check_contents(case) for case in cases] == [None] * len(cases)
     right = ON_CONSTANTS["Unique"]
 
-    def reversed_elements(node: Use) -> Any:
+    def reversed_elements(node: TypedNode) -> Any:
         values, *others = right(node)
         return [np.asarray(values)[::-1], *others]
 

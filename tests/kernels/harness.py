@@ -14,7 +14,7 @@ from compiler.kernels.building import KernelCache
 from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.building.module import KERNELS_DEPEND_ON, exact_target
 from compiler.kernels.group import Group, Node, TensorInfo
-from compiler.net.operators.canonical import canonical_use
+from compiler.net.operators.canonical import canonical_node
 from compiler.net.spec import KnownTensor
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.caches import COMPILED_VARIABLE
@@ -111,7 +111,7 @@ def single(
     """
     tensors = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in inputs]
     known = {id(tensor) for i, tensor in enumerate(tensors) if tensor and i in constants}
-    use = canonical_use(type, tensors, attributes or {}, len(outputs))
+    use = canonical_node(type, tensors, attributes or {}, len(outputs))
     inputs = [tensor and tensor.array for tensor in use.inputs]
     constants = [i for i, tensor in enumerate(use.inputs) if id(tensor) in known]
     infos: list[TensorInfo] = []

@@ -23,7 +23,7 @@ class Case:
 def case(
     name: str,
     reads: Sequence[Sequence[int]],
-    operators: Sequence[Node],
+    operators: Sequence[Node[int]],
     results: Sequence[Sequence[int]],
     weights: int = 0,
     written: Sequence[int] = (),

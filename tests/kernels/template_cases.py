@@ -45,7 +45,7 @@ def fused(
         values.append(result)
         flags.append(False)
     reads, operands = len(values), list(range(len(arrays)))
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
 
     def add(type: str, inputs: Sequence[int], info: TensorInfo, **attributes: object) -> int:
         values.append(info)
@@ -71,7 +71,7 @@ def narrowed(group: Group, dtype: str) -> Group:
     floats = [i for i in range(group.inputs) if group.values[i].dtype == "float32"]
     values = [replace(v, dtype=dtype) if i in floats else v for i, v in enumerate(group.values)]
     wide: dict[int, int] = {}
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
 
     def cast(value: int, to: str) -> int:
         values.append(replace(values[value], dtype=to))

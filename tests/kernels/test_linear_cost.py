@@ -34,7 +34,7 @@ KINDS = "Relu LeakyRelu Elu Selu Celu Gelu HardSwish Mish Softplus Softsign Thre
 def recurrence(kind: str, steps: int, dtype: str = "float32", last: str = "") -> Group:
     """x = kind(x + first) some times, each step using the value before once and the input again."""
     info = TensorInfo(dtype, (4, 32))
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     for step in range(steps):
         operators.append(Node("Add", {}, (2 * step, 0), (2 * step + 1,)))
         operators.append(Node(kind, {}, (2 * step + 1,), (2 * step + 2,)))
@@ -203,7 +203,7 @@ def test_steps_of_a_residual_network_share_their_kernels():
 def look_up(steps: int, kind: str) -> Group:
     """An element at an index from data: a chain of operators that read the value before twice."""
     info = TensorInfo("int64", (8,))
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     for step in range(steps):
         twice = (step + 1, 0) if kind == "Mod" else (step + 1, step + 1)
         operators.append(Node(kind, {}, twice, (step + 2,)))
@@ -226,7 +226,7 @@ def test_code_of_the_index_of_a_look_up_grows_linearly(kind: str):
 def look_ups(steps: int) -> Group:
     """Elements at an index that is computed by looking up: t[t[t[...] + i] + i]."""
     info = TensorInfo("int64", (8,))
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     for step in range(steps):
         operators.append(Node("Add", {}, (1, 2 * step + 1), (2 * step + 2,)))
         operators.append(Node("Gather", {}, (0, 2 * step + 2), (2 * step + 3,)))

@@ -175,7 +175,7 @@ def test_an_index_remainder_by_a_power_of_two_is_not_miscompiled():
 
 def test_a_long_chain_that_uses_values_twice_does_not_explode():
     info = TensorInfo("float32", (4, 100))
-    chain: list[Node] = []
+    chain: list[Node[int]] = []
     for i in range(0, 40, 2):
         chain += [
             Node("Sigmoid", {}, (i,), (i + 1,)),

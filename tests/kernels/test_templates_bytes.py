@@ -16,7 +16,7 @@ from compiler.net.evaluation.contractions import (
     evaluate_conv_integer,
     evaluate_matmul_integer,
 )
-from compiler.net.operators.canonical import use_of
+from compiler.net.operators.canonical import known_node
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry, single
@@ -45,7 +45,7 @@ def check(
     constant: bool = True,
 ) -> KernelSpec:
     """A template's kernel, compared with the interpreter, which computes in 64 bits."""
-    expected = numpy.asarray(EVALUATE[type](use_of(type, arrays, attributes)))
+    expected = numpy.asarray(EVALUATE[type](known_node(type, arrays, attributes)))
     weights = [1] if constant else []
     result = TensorInfo("int32", expected.shape)
     group, reads = single(type, arrays, [result], attributes, weights=weights)

@@ -9,8 +9,8 @@ from compiler.frontend.evaluate import evaluate
 from compiler.frontend.graph import Value
 from compiler.net.facts import EVERYTHING
 from compiler.net.operators import OPERATORS, KnownTensor
-from compiler.net.operators.canonical import canonical_use
-from compiler.net.spec import Kind, Use
+from compiler.net.operators.canonical import canonical_node
+from compiler.net.spec import Kind
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(5)
@@ -162,8 +162,8 @@ def test_results_depend_on_what_is_reduced(name: str):
         others = [numbers(-2, 0)]
     inputs = [KnownTensor(str(a.dtype), a.shape, a) for a in (x, *others) if a is not None]
     assert entry.facts.reduces is not None
-    use = canonical_use(name, inputs, {})
-    axes = set(entry.facts.reduces(Use(name, entry, use.inputs, use.attributes, 1)))
+    use = canonical_node(name, inputs, {})
+    axes = set(entry.facts.reduces(entry.node(name, use.inputs, use.attributes)))
     keep = {"keepdims": 1} if "keepdims" in entry.attributes else {}
     before = result_of(name, [x, *others], **keep)
     changes = 0

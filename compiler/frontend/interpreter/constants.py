@@ -13,13 +13,14 @@ from compiler.net.attributes import Attribute, Mismatch, Shape
 from compiler.net.evaluation.registry import Array
 from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import axis_in
-from compiler.net.spec import Evaluation, Kind, OpSpec, Use
+from compiler.net.spec import Evaluation, Kind, OpSpec
 
 ON_CONSTANTS: dict[str, Evaluation] = {}
 """The evaluation of each operator of ONNX without kernels."""
 
-Operations = Callable[[Use, Sequence[Shape]], int]
+Operations = Callable[[TypedNode, Sequence[Shape]], int]
 
 _OPERATIONS: dict[str, Operations] = {}
 """How many operations the evaluation takes, where they grow faster than its operands."""
@@ -71,22 +72,22 @@ def _attributes_of(op_type: str) -> dict[str, Attribute]:
     return attributes
 
 
-def _no_kernel(use: Use) -> list[Shape]:
-    raise Mismatch(f"there is no kernel for {use.op_type}")
+def _no_kernel(node: TypedNode) -> list[Shape]:
+    raise Mismatch(f"there is no kernel for {node.type}")
 
 
 _CONSTANTS = [*onnx.defs.get_schema("Constant").attributes]
 
 
 @on_constants("Constant")
-def evaluate_constant(node: Use) -> Array:
+def evaluate_constant(node: TypedNode) -> Array:
     """The tensor in the operator's only attribute."""
     given = [(name, node[name]) for name in _CONSTANTS if node[name] is not None]
     if not given:
         raise Mismatch(f"it has none of the attributes {', '.join(_CONSTANTS)}")
     name, value = given[0]
     if name.startswith("value_float"):
-        return np.array(value, np.float64 if node.precise else np.float32)
+        return np.array(value, node.dtype_of(onnx.TensorProto.FLOAT))
     if name.startswith("value_int"):
         return np.array(value, np.int64)
     if name.startswith("value_string"):
@@ -95,14 +96,14 @@ def evaluate_constant(node: Use) -> Array:
 
 
 @on_constants("ConstantOfShape")
-def evaluate_constant_of_shape(node: Use) -> Array:
+def evaluate_constant_of_shape(node: TypedNode) -> Array:
     """One value broadcast to a shape, without a copy for each element."""
     value = np.zeros(1, np.float32) if node["value"] is None else node["value"]
     return np.broadcast_to(value.reshape(()), tuple(node.integers(0) or ()))
 
 
 @on_constants("Range")
-def evaluate_range(node: Use) -> Array:
+def evaluate_range(node: TypedNode) -> Array:
     """Numbers from a start, by a step, up to an exclusive limit."""
     start, limit, delta = (node.array(i).reshape(()) for i in range(3))
     exact = [double(array).item() for array in (start, limit, delta)]
@@ -112,7 +113,7 @@ def evaluate_range(node: Use) -> Array:
 
 
 @on_constants("NonZero")
-def evaluate_non_zero(node: Use) -> Array:
+def evaluate_non_zero(node: TypedNode) -> Array:
     """The indices of all elements that are not zero, as a row for each axis."""
     return non_zero(node.array(0))
 
@@ -124,7 +125,7 @@ def non_zero(x: Array) -> Array:
 
 
 @on_constants("Compress")
-def evaluate_compress(node: Use) -> Array:
+def evaluate_compress(node: TypedNode) -> Array:
     """The slices along an axis, or the elements, whose condition is true."""
     return compressed(node.array(0), node.array(1), node["axis"])
 
@@ -137,14 +138,14 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
     return np.compress(condition.reshape(-1)[: x.shape[axis_in(axis, x.ndim)]], x, axis)
 
 
-def _sorting_work(node: Use, results: Sequence[Shape]) -> int:
+def _sorting_work(node: TypedNode, results: Sequence[Shape]) -> int:
     """Comparisons, each of which takes a few operations; texts and rows take more."""
     elements = prod(node.shape())
     return 8 * elements * elements.bit_length()
 
 
 @on_constants("Unique", work=_sorting_work)
-def evaluate_unique(node: Use) -> list[Array]:
+def evaluate_unique(node: TypedNode) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts.
 
     As in numpy, to which the ONNX text points, NaN is one element, and equals none in a slice.
@@ -166,10 +167,10 @@ def evaluate_unique(node: Use) -> list[Array]:
         first, inverse, counts = first[order], rank[inverse], counts[order]
     others = [array.astype(np.int64) for array in (first, inverse, counts)]
     values = converted_array(values, x.dtype) if texts is None else texts[values]
-    return [values, *others][: node.outputs]
+    return [values, *others][: len(node.outputs)]
 
 
-def _suppression_work(node: Use, results: Sequence[Shape]) -> int:
+def _suppression_work(node: TypedNode, results: Sequence[Shape]) -> int:
     """Each box of a class is compared with those that are kept, at most its limit."""
     boxes = node.shape(1)[-1]
     classes = prod(node.shape(1)[:-1])
@@ -178,7 +179,7 @@ def _suppression_work(node: Use, results: Sequence[Shape]) -> int:
 
 
 @on_constants("NonMaxSuppression", work=_suppression_work)
-def evaluate_non_max_suppression(node: Use) -> Array:
+def evaluate_non_max_suppression(node: TypedNode) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
     limits = [node.array(i) if node.has(i) else None for i in (2, 3, 4)]
     centred = node["center_point_box"]
@@ -188,7 +189,7 @@ def evaluate_non_max_suppression(node: Use) -> Array:
 
 
 @on_constants("Det", work=lambda node, results: prod(node.shape()) * node.shape()[-1])
-def evaluate_determinant(node: Use) -> Array:
+def evaluate_determinant(node: TypedNode) -> Array:
     """The determinant of each matrix."""
     return converted_array(np.asarray(np.linalg.det(double(node.array(0)))), node.array(0).dtype)
 
@@ -203,7 +204,7 @@ def _mel(frequency: float) -> float:
 
 
 @on_constants("MelWeightMatrix")
-def evaluate_mel_weight_matrix(node: Use) -> Array:
+def evaluate_mel_weight_matrix(node: TypedNode) -> Array:
     """Triangular filters, evenly spaced in mel, as a matrix [spectrum bins, filters]."""
     bands, length = (int(node.array(i).reshape(())) for i in range(2))
     rate, low, high = (node.array(i).reshape(()).item() for i in range(2, 5))
@@ -233,7 +234,7 @@ def _triangles(bins: Array, edges: Array) -> Array:
 
 
 @on_constants("TensorScatter")
-def evaluate_tensor_scatter(node: Use) -> Array:
+def evaluate_tensor_scatter(node: TypedNode) -> Array:
     """A cache with an update written from an index of each batch entry on."""
     axis = node["axis"]
     cache, update = (np.moveaxis(node.array(i), axis, 1) for i in (0, 1))
@@ -248,33 +249,33 @@ def evaluate_tensor_scatter(node: Use) -> Array:
 
 
 @on_constants("OptionalHasElement")
-def evaluate_has_element(node: Use) -> Array:
+def evaluate_has_element(node: TypedNode) -> Array:
     """Whether an optional holds a tensor."""
     return np.asarray(node.has(0))
 
 
 @on_constants("OptionalGetElement")
-def evaluate_get_element(node: Use) -> Array:
+def evaluate_get_element(node: TypedNode) -> Array:
     """The tensor that an optional holds."""
     return node.array(0)
 
 
 @on_constants("StringConcat")
-def evaluate_string_concat(node: Use) -> Array:
+def evaluate_string_concat(node: TypedNode) -> Array:
     """Strings appended, broadcast."""
     text = np.char.add(node.array(0).astype(str), node.array(1).astype(str))
     return np.asarray(text).astype(object)
 
 
 @on_constants("BitCast")
-def evaluate_bit_cast(node: Use) -> Array:
+def evaluate_bit_cast(node: TypedNode) -> Array:
     """The same bits as another element type of the same size."""
     array = np.ascontiguousarray(node.array(0)).view(node.dtype_of(node["to"]))
     return array.reshape(node.shape())
 
 
 @on_constants("MaxRoiPool")
-def evaluate_max_region_pool(node: Use) -> Array:
+def evaluate_max_region_pool(node: TypedNode) -> Array:
     """The maximum of the pixels of each bin of each region, 0 of an empty one.
 
     A region is [image, left, top, right, bottom], rounded to pixels, of which both ends belong to

@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from compiler.frontend.interpreter.constants import constant_operator, is_constant_operator
 from compiler.net.attributes import Mismatch, Shape
+from compiler.net.node import Array, PreciseNode, TypedNode
 from compiler.net.operators import OPERATORS
-from compiler.net.operators.canonical import use_of
-from compiler.net.spec import OpSpec, Use, evaluate_use, known_use
-
-Array = np.ndarray
+from compiler.net.operators.canonical import known_node
+from compiler.net.spec import OpSpec, evaluate_known
 
 
 def is_known_operator(op_type: str) -> bool:
@@ -30,14 +27,16 @@ def evaluate_node(
     """The results of an operator, None for those that are not wanted.
 
     Floats are computed in float64 and rounded once where that differs from their type; with
-    `precise` all of them are float64. The use has ONNX's form or the canonical one. Raises KeyError
-    for an unknown operator, and ValueError or IndexError for inputs that do not fit.
+    `precise` all of them are float64. The node has ONNX's form or the canonical one. Raises
+    KeyError for an unknown operator, and ValueError or IndexError for inputs that do not fit.
     """
     try:
-        use, entry = _known(op_type, inputs, attributes, len(outputs), precise)
+        node, entry = _known(op_type, inputs, attributes, len(outputs))
     except Mismatch as error:
         raise ValueError(str(error)) from error
-    pairs = zip(evaluate_use(use, entry), outputs, strict=True)
+    if precise:
+        node = PreciseNode(node.type, node.attributes, node.inputs, node.outputs)
+    pairs = zip(evaluate_known(node, entry), outputs, strict=True)
     return [array if wanted else None for array, wanted in pairs]
 
 
@@ -54,21 +53,14 @@ def operations_of(
     entry = OPERATORS.get(op_type)
     if (constant_operator(op_type) if entry is None else entry).facts.work is None:
         return 0
-    use, entry = _known(op_type, inputs, attributes, max(1, len(results)))
+    node, entry = _known(op_type, inputs, attributes, max(1, len(results)))
     assert entry.facts.work is not None
-    return entry.facts.work(use, results)
+    return entry.facts.work(node, results)
 
 
 def _known(
-    op_type: str,
-    inputs: Sequence[Array | None],
-    attributes: Mapping[str, Any],
-    outputs: int,
-    precise: bool = False,
-) -> tuple[Use, OpSpec]:
-    """The use of an operator on known inputs, and its entry."""
-    entry = OPERATORS.get(op_type)
-    if entry is not None:
-        return use_of(op_type, inputs, attributes, outputs, precise=precise), entry
-    entry = constant_operator(op_type)
-    return known_use(op_type, entry, inputs, attributes, outputs, precise=precise), entry
+    op_type: str, inputs: Sequence[Array | None], attributes: Mapping[str, Any], outputs: int
+) -> tuple[TypedNode, OpSpec]:
+    """An operator on known inputs, and its entry."""
+    entry = OPERATORS.get(op_type) or constant_operator(op_type)
+    return known_node(op_type, inputs, attributes, outputs, entry), entry

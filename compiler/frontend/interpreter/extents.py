@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from compiler.net.node import Array, Node, OperatorInput
 from compiler.net.operators import LARGEST_TENSOR, OPERATORS, Kind
-from compiler.net.operators.canonical import canonical_use, complete_attributes
-from compiler.net.spec import Array, KnownTensor, OperatorInput, Use
+from compiler.net.operators.canonical import canonical_node
+from compiler.net.spec import KnownTensor
 from compiler.tensors.arithmetic import truncated
 from compiler.tensors.dtypes import numpy_element
 from compiler.tensors.extents import Extent, Undecided, magnitudes
@@ -33,15 +34,16 @@ def evaluate_extents(
 
     Raises Undecided for one that is not computed on extents.
     """
-    use = canonical_use(op_type, inputs, attributes, outputs)
-    shapes = [None if value is None else value.shape for value in use.inputs]
-    full = complete_attributes(op_type, use.attributes, shapes)
-    arrays = [value.array for value in use.inputs if value is not None and value.array is not None]
     spec = OPERATORS[op_type]
+    given = canonical_node(op_type, inputs, attributes, outputs)
+    node = spec.node(op_type, given.inputs, given.attributes, outputs)
+    arrays = [value.array for value in node.inputs if value is not None and value.array is not None]
     function = spec.facts.on_extents
     if function is not None:
         reduces = spec.kind is Kind.REDUCTION
-        return [_reduced(function, arrays[0], full) if reduces else _each(function, arrays)]
+        return [
+            _reduced(function, arrays[0], node.attributes) if reduces else _each(function, arrays)
+        ]
     if op_type == "Cast":
         dtype = str(numpy_element(attributes["to"]))
         if dtype == "bool":
@@ -50,14 +52,14 @@ def evaluate_extents(
             raise Undecided("a size is cast to a type that extents do not have")
         return [arrays[0]]
     if op_type == "Mod":
-        return [_each(_remainder if full["fmod"] else arithmetic.mod, arrays)]
+        return [_each(_remainder if node["fmod"] else arithmetic.mod, arrays)]
     moved = [
-        i for i, value in enumerate(use.inputs) if value is not None and holds_extents(value.array)
+        i for i, value in enumerate(node.inputs) if value is not None and holds_extents(value.array)
     ]
     if spec.maps is None or spec.evaluate is None or not all(map(spec.moves, moved)):
         raise Undecided(f"{op_type} is not computed on sizes")
-    objects = [_as_objects(value) for value in use.inputs]
-    results = spec.evaluate(Use(op_type, spec, objects, use.attributes, outputs))
+    objects = [_as_objects(value) for value in node.inputs]
+    results = spec.evaluate(Node(op_type, node.attributes, objects, node.outputs))
     return [np.asarray(result) for result in results] if isinstance(results, list) else [results]  # pyright: ignore
 
 

@@ -9,7 +9,7 @@ from compiler.frontend.evaluate import evaluate
 from compiler.frontend.graph import Inputs, Unsupported, Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics import SemanticsRule
-from compiler.net.operators.canonical import CanonicalUse
+from compiler.net.node import Node
 from compiler.net.operators.indices import Bounds, check_known
 from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.support.registry import Registrar
@@ -101,11 +101,11 @@ class Call(ModelNode):
         if inputs is not None or changed:
             inputs = self.inputs if inputs is None else inputs
             call = replace(self, inputs=inputs, attributes=self.attributes | changed)
-        return self.emit_use(call.canonical())
+        return self.emit_node(call.canonical())
 
-    def emit_use(self, use: CanonicalUse[Value]) -> list[Value]:
+    def emit_node(self, node: Node[Value]) -> list[Value]:
         """Emit the operator itself in the canonical form."""
-        return self.builder.emit_used(self.op_type, use.inputs, use.attributes, self.used)
+        return self.builder.emit_used(node.type, [*node.inputs], dict(node.attributes), self.used)
 
     def evaluated(self) -> list[Value]:
         """The outputs of the operator itself on known inputs, in forms that no kernel has."""

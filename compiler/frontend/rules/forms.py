@@ -78,8 +78,8 @@ def _reduce_nothing(call: Call) -> Value:
 @rule(*LISTED_REDUCTIONS)
 def rewrite_reduce(call: Call) -> list[Value]:
     """Axes were attributes before opset 18 (ReduceSum: 13)."""
-    use = call.canonical()
-    return call.emit_use(use) if use.attributes["axes"] else [_reduce_nothing(call)]
+    node = call.canonical()
+    return call.emit_node(node) if node.attributes["axes"] else [_reduce_nothing(call)]
 
 
 @rule("Squeeze", "Unsqueeze")
@@ -88,32 +88,34 @@ def rewrite_axes(call: Call) -> list[Value]:
     if SQUEEZE_EMPTY_AXES in call.onnxruntime:
         call.inputs = call.inputs[:1]
         call.drop("axes")
-    use = call.canonical()
-    return call.emit_use(use) if use.attributes["axes"] else [call.data]
+    node = call.canonical()
+    return call.emit_node(node) if node.attributes["axes"] else [call.data]
 
 
 @rule("Reshape", "Expand")
 def rewrite_shape_of_result(call: Call) -> list[Value]:
     """Zeros, -1 and sizes to broadcast become the result's shape; nothing is left of the same."""
-    use = call.canonical()
-    same = same_extents(use.attributes["shape"], call.data.shape)
-    return [call.data] if same else call.emit_use(use)
+    node = call.canonical()
+    same = same_extents(node.attributes["shape"], call.data.shape)
+    return [call.data] if same else call.emit_node(node)
 
 
 @rule("Tile")
 def rewrite_tile(call: Call) -> list[Value]:
     """Removed if it repeats nothing."""
-    use = call.canonical()
-    return [call.data] if all(r == 1 for r in use.attributes["repeats"]) else call.emit_use(use)
+    node = call.canonical()
+    return [call.data] if all(r == 1 for r in node.attributes["repeats"]) else call.emit_node(node)
 
 
 @rule("Split")
 def rewrite_split(call: Call) -> list[Value]:
     """Sizes were attributes before opset 13; a number of parts becomes sizes."""
-    use = call.canonical()
+    node = call.canonical()
     parts = len(call.used)
     return (
-        [call.data] if parts == 1 else call.builder.emit("Split", use.inputs, use.attributes, parts)
+        [call.data]
+        if parts == 1
+        else call.builder.emit("Split", [*node.inputs], dict(node.attributes), parts)
     )
 
 
@@ -124,21 +126,21 @@ def rewrite_slice(call: Call) -> list[Value]:
         ends, steps = call.content(2), call.content(4)
         turned = np.isin(ends, SLICE_TO_THE_END) & (steps < 0)
         call.inputs[2] = constant("", np.where(turned, np.iinfo(ends.dtype).min, ends))
-    use = call.canonical()
-    same = same_extents(use.attributes["size"], call.data.shape)
-    whole = same and set(use.attributes["step"]) <= {1}
-    return [call.data] if whole else call.emit_use(use)
+    node = call.canonical()
+    same = same_extents(node.attributes["size"], call.data.shape)
+    whole = same and set(node.attributes["step"]) <= {1}
+    return [call.data] if whole else call.emit_node(node)
 
 
 @rule("Pad")
 def rewrite_pad(call: Call) -> list[Value]:
     """Pads were attributes before opset 11, axes are new in 18; all dimensions get pads."""
     value = call.scalar(call.take("value")) if call.version < 11 else call.input(2)
-    use = call.canonical()
-    if not any(use.attributes["pads"]):
+    node = call.canonical()
+    if not any(node.attributes["pads"]):
         return [call.data]
     filled = value is not None and call["mode"] == "constant"
-    return call.emit_use(replace(use, inputs=[call.data, value] if filled else [call.data]))
+    return call.emit_node(replace(node, inputs=[call.data, value] if filled else [call.data]))
 
 
 @rule("Dropout")

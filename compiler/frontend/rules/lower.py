@@ -1,6 +1,7 @@
 """Rules that decompose operators into simpler ones of the table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod, trunc
 
 import numpy as np
@@ -26,7 +27,7 @@ from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
-from compiler.net.operators.canonical import CanonicalUse
+from compiler.net.node import Node
 from compiler.net.operators.resize import scaled_size
 
 
@@ -199,9 +200,9 @@ def rewrite_resize(call: Call) -> list[Value]:
     if mode == "tf_half_pixel_for_nn":
         return _of_old_mode(call)
     crops = mode == "tf_crop_and_resize"
-    use = resize_form(call).canonical()
+    node = resize_form(call).canonical()
     shape = call.data.shape
-    numbers = use.attributes
+    numbers = dict(node.attributes)
     if RESIZE_CROP_SAME_SIZE in call.onnxruntime and crops:
         numbers["roi"] = _cropping_scaled(shape, numbers)
     if "axes" in numbers and not crops and call["keep_aspect_ratio_policy"] == "stretch":
@@ -215,16 +216,16 @@ def rewrite_resize(call: Call) -> list[Value]:
     if numbers["sizes"]:
         numbers["scales"] = []
     if RESIZE_INTEGERS in call.onnxruntime:
-        return _integers_of_onnxruntime(call, use)
-    return call.emit_use(use)
+        return _integers_of_onnxruntime(call, replace(node, attributes=numbers))
+    return call.emit_node(replace(node, attributes=numbers))
 
 
-def _integers_of_onnxruntime(call: Call, use: CanonicalUse[Value]) -> list[Value]:
+def _integers_of_onnxruntime(call: Call, node: Node[Value]) -> list[Value]:
     """Integers resized as onnxruntime does it, which truncates the fill of nearest samples."""
     if call["mode"] != "nearest":
-        return [interpolated_integers(call, use.attributes)]
-    use.attributes["extrapolation_value"] = trunc(use.attributes["extrapolation_value"])
-    return call.emit_use(use)
+        return [interpolated_integers(call, dict(node.attributes))]
+    fill = {"extrapolation_value": trunc(node["extrapolation_value"])}
+    return call.emit_node(replace(node, attributes={**node.attributes, **fill}))
 
 
 def _cropping_scaled(shape: Shape, numbers: Attributes) -> list[float]:

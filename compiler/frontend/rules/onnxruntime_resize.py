@@ -23,8 +23,8 @@ from compiler.net.evaluation.resize import (
     aligned_filters,
     float32_axes,
 )
-from compiler.net.operators.canonical import use_of
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
+from compiler.net.operators.canonical import known_node
 
 Tap = tuple[np.ndarray, np.ndarray]
 """The source position of each element along an axis, and its weight."""
@@ -48,10 +48,10 @@ def aligned_antialiased(call: Call, attributes: Attributes) -> Value:
     return in_type(call, result, call.data.dtype)
 
 
-def _use(call: Call, attributes: Attributes) -> Use:
+def _use(call: Call, attributes: Attributes) -> TypedNode:
     """A Resize on a tensor of any content."""
     like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
-    return use_of("Resize", [like], attributes)
+    return known_node("Resize", [like], attributes)
 
 
 def interpolated_integers(call: Call, attributes: Attributes) -> Value:

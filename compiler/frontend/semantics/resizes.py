@@ -6,7 +6,7 @@ import numpy as np
 
 from compiler.frontend.node import ModelNode
 from compiler.net.evaluation.resize import resamples_in_place
-from compiler.net.operators.canonical import use_of
+from compiler.net.operators.canonical import known_node
 from compiler.net.operators.resize import scaled_size
 from compiler.tensors.substitution import is_symbolic
 
@@ -155,10 +155,10 @@ def resampled_same_size(use: ModelNode) -> bool:
         scales = np.array([scale for _, scale in scaled], np.float32)
         mode = "linear" if _interpolates(use) else "nearest"
         old = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return resamples_in_place(use_of("Resize", [like, None, scales], {"mode": mode, **old}))
+        return resamples_in_place(known_node("Resize", [like, None, scales], {"mode": mode, **old}))
     operands = [None if value is None else value.array for value in use.inputs[1:]]
     crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
     roi = operands[0] if crops else None
     if crops and (roi is None or roi.size != 2 * len(scaled)):
         return False
-    return resamples_in_place(use_of("Resize", [like, roi, *operands[1:]], use.attributes))
+    return resamples_in_place(known_node("Resize", [like, roi, *operands[1:]], use.attributes))

@@ -3,10 +3,11 @@
 from math import prod
 
 from compiler.frontend.node import ModelNode, checks
-from compiler.net.attributes import Mismatch, Shape
+from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
+from compiler.net.node import OperatorInput
 from compiler.net.operators import infer
 from compiler.net.operators.shapes import has_shape, listed, one_number, without
-from compiler.net.spec import KnownTensor, OperatorInput, ShapeMismatch
+from compiler.net.spec import KnownTensor
 
 
 def _is_scalar(shape: Shape) -> bool:

@@ -1,10 +1,9 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
 from compiler.frontend.node import ModelNode, checks
-from compiler.net.attributes import Mismatch, Shape
+from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
 from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, GATES
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import ShapeMismatch
 
 
 def _hidden(node: ModelNode) -> int:

@@ -7,9 +7,9 @@ import numpy as np
 
 from compiler.frontend.node import ModelNode, checks
 from compiler.frontend.semantics.windows import Windows
-from compiler.net.attributes import Mismatch
+from compiler.net.attributes import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import ShapeMismatch, check_size
+from compiler.net.spec import check_size
 
 _MODES = (("bilinear", "nearest", "bicubic"), ("linear", "nearest", "cubic"))
 """The modes of GridSample before opset 20, and since."""

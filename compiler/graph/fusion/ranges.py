@@ -100,13 +100,13 @@ def _folds_results(types: Sequence[str]) -> bool:
     return anchors < 2 and kinds.keys() <= {Kind.CONTRACTION, Kind.ELEMENTWISE, Kind.VIEW}
 
 
-def _is_whole(network: Network, node: Node) -> bool:
+def _is_whole(network: Network, node: Node[int]) -> bool:
     """Whether one element is the reduction of a tensor of float32."""
     value, result = (network.values[v or 0] for v in (node.inputs[0], node.outputs[0]))
     return value.dtype == "float32" and prod(result.shape) == 1 and prod(value.shape) > 0
 
 
-def is_row_sum(network: Network, node: Node) -> bool:
+def is_row_sum(network: Network, node: Node[int]) -> bool:
     """Whether an operator adds the integers of each row, those of the last axis, exactly."""
     if node.type != "ReduceSum":
         return False

@@ -130,7 +130,7 @@ class _Finder:
         wide = image.dtype == "float32"
         return wide and single and prod(image.shape[2:]) == prod(self.shape(node)[2:]) == 1
 
-    def is_mean(self, node: Node, image: int) -> bool:
+    def is_mean(self, node: Node[int], image: int) -> bool:
         """Whether an operator computes the means of the channels of an image."""
         shape = self.network.values[image].shape
         if node.type not in MEANS or node.inputs[0] != image:
@@ -143,7 +143,7 @@ class _Finder:
         outside = any(v in self.outputs or not operators.issuperset(self.users[v]) for v in values)
         return not outside
 
-    def shape(self, node: Node) -> tuple[int, ...]:
+    def shape(self, node: Node[int]) -> tuple[int, ...]:
         """The shape of an operator's first result."""
         return self.network.values[node.outputs[0]].shape
 

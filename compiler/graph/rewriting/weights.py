@@ -11,7 +11,7 @@ from compiler.errors import ModelError
 from compiler.graph.rewriting.attributes import as_operator
 from compiler.ir.values import numpy_dtype
 from compiler.net.operators import OPERATORS, KnownTensor
-from compiler.net.spec import Use, evaluate_use
+from compiler.net.spec import evaluate_known
 
 Array = NDArray[Any]
 Store = Mapping[str, Array]
@@ -91,8 +91,8 @@ def _results(
     """The results of an operator; its attributes are those of a term."""
     tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
     entry = OPERATORS[kind]
-    use = Use(kind, entry, tensors, as_operator(tensors, attributes), count)
-    return [result for result in evaluate_use(use, entry) if result is not None]
+    node = entry.node(kind, tensors, as_operator(tensors, attributes), count)
+    return [result for result in evaluate_known(node, entry) if result is not None]
 
 
 def _fill(attributes: Mapping[str, Any]) -> Array:

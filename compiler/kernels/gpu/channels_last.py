@@ -15,12 +15,12 @@ from compiler.net.operators import KINDS, Kind
 from compiler.tensors.row_major import unflatten_index
 
 
-def ends_channels_last(group: Group, anchor: Node) -> bool:
+def ends_channels_last(group: Group, anchor: Node[int]) -> bool:
     """Whether all results are those of a convolution, element by element, with channels last."""
     kinds = {KINDS[op.type] for op in group.operators if op is not anchor}
     if not kinds <= {Kind.ELEMENTWISE, Kind.VIEW, Kind.INJECTIVE}:
         return False
-    orders, image = _orders(group, anchor), group.values[anchor.outputs[0]].shape
+    orders, image = _orders(group, anchor), group.values[anchor.output].shape
     ends = [orders.get(value) for value in group.outputs]
     return all(order is not None and has_channels_last(order, image) for order in ends)
 
@@ -48,15 +48,15 @@ def _split(position: Any, shape: Sequence[int]) -> list[Any]:
     return [0 if extent == 1 else position for extent in shape]
 
 
-def _orders(group: Group, anchor: Node) -> dict[int, ElementOrder | None]:
+def _orders(group: Group, anchor: Node[int]) -> dict[int, ElementOrder | None]:
     """The order of each value that follows from an anchor's result; None where there is none."""
-    result = anchor.outputs[0]
+    result = anchor.output
     orders: dict[int, ElementOrder | None] = {result: contiguous(group.values[result].shape)}
     for op in group.operators:
         sources = [orders[i] for i in op.inputs if i is not None and i in orders]
         if sources and op is not anchor:
             known = [source for source in sources if source is not None]
-            shape = group.values[op.outputs[0]].shape
+            shape = group.values[op.output].shape
             whole = len(known) == len(sources) and len(op.outputs) == 1
             after = order_after(op.type, op.attributes, known, shape) if whole else None
             orders |= dict.fromkeys(op.outputs, after)

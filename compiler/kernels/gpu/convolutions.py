@@ -19,7 +19,7 @@ from compiler.schedule.kernels import Launch
 class ConvolutionProblem:
     """A convolution with constant weights; `source` and `result` are shapes (N, C, *spatial)."""
 
-    anchor: Node
+    anchor: Node[int]
     image: Operand
     weight: Operand
     source: tuple[int, ...]
@@ -48,12 +48,12 @@ class ConvolutionProblem:
         return {"source": self.source, "result": self.result}
 
 
-def read_convolution_problem(group: Group, anchor: Node) -> ConvolutionProblem | None:
+def read_convolution_problem(group: Group, anchor: Node[int]) -> ConvolutionProblem | None:
     """The convolution of an operator; None where its operands are computed or weights vary."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     if image is None or weight is None or not weight.constant:
         return None
-    source, result = image.view.shape, group.values[anchor.outputs[0]].shape
+    source, result = image.view.shape, group.values[anchor.output].shape
     window = operator_window(anchor, source, result, weight.view.shape[2:])
     return ConvolutionProblem(
         anchor=anchor, image=image, weight=weight, source=source, result=result, window=window

@@ -109,14 +109,14 @@ class StoreFunction:
         return [f"  {own.type} {own.name};" for own in self.parameters]
 
 
-def is_fusible(group: Group, anchor: Node) -> bool:
+def is_fusible(group: Group, anchor: Node[int]) -> bool:
     """Whether the epilogue of an anchor can be computed element by element."""
     return _fusion(Same(group), Same(anchor)).elementwise
 
 
 def store_function(
     group: Group,
-    anchor: Node,
+    anchor: Node[int],
     target: GpuTarget,
     block: int = 0,
     vectors: bool = False,
@@ -144,14 +144,14 @@ def without_text() -> Generator[None]:
 
 
 @lru_cache(FEW)
-def _fusion(group: Same[Group], anchor: Same[Node]) -> FusionContext:
+def _fusion(group: Same[Group], anchor: Same[Node[int]]) -> FusionContext:
     return FusionContext(group.value, anchor.value)
 
 
 @lru_cache(FEW)
 def _store_function(
     same: Same[Group],
-    operator: Same[Node],
+    operator: Same[Node[int]],
     target: GpuTarget,
     storing: Storing,
     written: bool,

@@ -69,9 +69,9 @@ def find_operand(group: Group, value: int | None) -> Operand | None:
     return None if source is None else _viewed(group, maker, source)
 
 
-def _viewed(group: Group, maker: Node, source: Operand) -> Operand | None:
+def _viewed(group: Group, maker: Node[int], source: Operand) -> Operand | None:
     """An operand seen through one more view operator; None where elements would have to move."""
-    result, argument = group.values[maker.outputs[0]], group.values[maker.inputs[0] or 0]
+    result, argument = group.values[maker.output], group.values[maker.inputs[0] or 0]
     if maker.type == "Cast":
         floats = argument.dtype in ELEMENT_BYTES and argument.dtype not in BYTE_TYPES
         return source if floats and result.dtype == "float32" else None
@@ -81,6 +81,6 @@ def _viewed(group: Group, maker: Node, source: Operand) -> Operand | None:
         view = reshaped(source.view, result.shape)
     if view is None or source.block:
         return None
-    once = group.is_read_once(maker.outputs[0])
+    once = group.is_read_once(maker.output)
     constant = source.constant and maker.type in RESHAPES and once
     return Operand(source.read, source.dtype, 0, constant, view)

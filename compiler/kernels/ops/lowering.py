@@ -31,7 +31,7 @@ lowering = Registrar(LOWERINGS)
 class Context:
     """One operator being lowered: its inputs are tensors, constants (numpy) or None."""
 
-    operator: Node
+    operator: Node[int]
     inputs: tuple[Value | None, ...]
     infos: tuple[TensorInfo | None, ...]
     outputs: tuple[TensorInfo, ...]
@@ -139,7 +139,7 @@ class Emitter:
         info = self.group.values[value]
         return constant_tensor(tensor.reshape(info.shape), info.dtype)
 
-    def lower(self, operator: Node) -> None:
+    def lower(self, operator: Node[int]) -> None:
         """Lower one operator whose inputs have been lowered."""
         group = self.group
         context = Context(
@@ -164,11 +164,11 @@ class Emitter:
                 self.lower(operator)
         return [self.tensor(number) for number in self.group.outputs]
 
-    def lower_before(self, anchor: Node) -> None:
+    def lower_before(self, anchor: Node[int]) -> None:
         """Lower the operators that come before an anchor and that it depends on."""
         needed = {i for i in anchor.inputs if i is not None}
         before = self.group.operators[: self.group.operators.index(anchor)]
-        wanted: list[Node] = []
+        wanted: list[Node[int]] = []
         for operator in reversed(before):
             if needed & set(operator.outputs):
                 wanted.append(operator)

@@ -25,8 +25,9 @@ from compiler.kernels.ops.reducers import (
 )
 from compiler.kernels.ops.top_k import sort_key
 from compiler.kernels.sizes import as_size, extent_constant
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, PARTIAL_RANGES
-from compiler.net.spec import Use
+from compiler.net.spec import to_infer
 from compiler.tensors.arithmetic import maximum
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -36,8 +37,10 @@ def chosen_axes(context: Context) -> list[int]:
     entry, operator = OPERATORS[context.operator.type], context.operator
     if entry.facts.reduces is None:
         raise context.fail("it reduces windows, not axes")
-    use = Use(operator.type, entry, context.known_inputs, operator.attributes, len(context.outputs))
-    return list(entry.facts.reduces(use))
+    node = Node(
+        operator.type, operator.attributes, context.known_inputs, to_infer(len(context.outputs))
+    )
+    return list(entry.facts.reduces(node))
 
 
 def _square(x: Scalar) -> Scalar:

@@ -63,7 +63,7 @@ def window_of(context: Context, kernel: Sequence[int]) -> Window:
 
 
 def operator_window(
-    operator: Node, source: Sequence[int], result: Sequence[int], kernel: Sequence[int]
+    operator: Node[int], source: Sequence[int], result: Sequence[int], kernel: Sequence[int]
 ) -> Window:
     """The window of a convolution or pooling by its shapes, `ceil_mode` resolved.
 

@@ -32,7 +32,7 @@ class FusionContext:
     `buffers` are the kernel's parameters, each flat: the reads, then the writes.
     """
 
-    def __init__(self, group: Group, anchor: Node | None):
+    def __init__(self, group: Group, anchor: Node[int] | None):
         emitter = Emitter(group)
         self.symbols = group.symbols
         self.shape, self.dtype, self.operands = group.writes[0].shape, "float32", []
@@ -44,11 +44,11 @@ class FusionContext:
             self.stored_operands = [
                 None if old == new else new for old, new in zip(anchor.inputs, stored, strict=True)
             ]
-            first = group.values[anchor.outputs[0]]
+            first = group.values[anchor.output]
             self.shape, self.dtype = first.shape, first.dtype
         self.sum = te.placeholder(self.shape, self.dtype, name="anchor")
         if anchor is not None:
-            emitter.values[anchor.outputs[0]] = self.sum
+            emitter.values[anchor.output] = self.sum
         self.results = emitter.lower_all()
         self.values = emitter.values
         self.placeholders = emitter.placeholders

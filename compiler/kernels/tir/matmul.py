@@ -83,14 +83,14 @@ def gemm_result(around: FusionContext, matmul: Matmul, total: Any, at: Sequence[
     return value + (addend if matmul.factors[1] == 1 else multiply(addend, beta))
 
 
-def read_matmul(group: Group, anchor: Node) -> Matmul | None:
+def read_matmul(group: Group, anchor: Node[int]) -> Matmul | None:
     """The matmul of an operator on floats or bytes; None if there is nothing to multiply."""
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     floats = anchor.type in FLOAT_CONTRACTIONS
     if any(v.elements == 0 or (v.dtype != "float32" and floats) for v in values):
         return None
     left, right = (group.values[anchor.operand(i)].shape for i in range(2))
-    output = group.values[anchor.outputs[0]].shape
+    output = group.values[anchor.output].shape
     if anchor.type == "MatMulNBits":
         return Matmul(left, (anchor.attributes["K"], anchor.attributes["N"]), output)
     if anchor.type != "Gemm":

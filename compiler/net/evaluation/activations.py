@@ -8,7 +8,7 @@ import numpy as np
 from compiler.net.evaluation.elementwise import evaluate_sigmoid
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 _ERFC = np.frompyfunc(erfc, 1, 1)
 
@@ -19,7 +19,7 @@ def _activation(
     """Register a function of the inputs and of some attributes."""
 
     def register(function: Callable[..., Array]) -> Callable[..., Array]:
-        def evaluate(node: Use) -> Array:
+        def evaluate(node: TypedNode) -> Array:
             arrays = [double(array) for array in node.arrays]
             values = {name: node[name] for name in attributes}
             return converted_array(np.asarray(function(*arrays, **values)), node.array(0).dtype)

@@ -8,11 +8,11 @@ from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, is_floating
 from compiler.net.evaluation.windows import PoolWindow, padded_array, pool_window
 from compiler.net.four_bits import four_bit_numbers
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
 @evaluates("MatMul")
-def evaluate_matmul(node: Use) -> Array:
+def evaluate_matmul(node: TypedNode) -> Array:
     """numpy's matmul, batch axes broadcast."""
     result = np.matmul(double(node.array(0)), double(node.array(1)))
     return converted_array(np.asarray(result), node.array(0).dtype)
@@ -27,7 +27,7 @@ def _scaled(array: Array, factor: float) -> Array:
 
 
 @evaluates("Gemm")
-def evaluate_gemm(node: Use) -> Array:
+def evaluate_gemm(node: TypedNode) -> Array:
     """alpha A B + beta C, with A and B transposed on demand.
 
     Integers wrap around; fractions of them are added in float64, and the sum is truncated.
@@ -49,7 +49,7 @@ def evaluate_gemm(node: Use) -> Array:
 
 
 @evaluates("Einsum")
-def evaluate_einsum(node: Use) -> Array:
+def evaluate_einsum(node: TypedNode) -> Array:
     """Einstein summation with implicit results and ellipses."""
     arrays = [*map(double, node.arrays)]
     equation = node["equation"].replace(" ", "")
@@ -65,14 +65,14 @@ def _tap(window: PoolWindow, tap: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in axes)
 
 
-def _with_bias(node: Use, total: Array) -> Array:
+def _with_bias(node: TypedNode, total: Array) -> Array:
     """Input 2 added by channel, rounded."""
     if node.has(2):
         total = total + double(node.array(2)).reshape(-1, *[1] * (total.ndim - 2))
     return converted_array(total, node.array(0).dtype)
 
 
-def _groups(node: Use) -> int:
+def _groups(node: TypedNode) -> int:
     groups = node["group"]
     if groups < 1 or node.array(0).shape[1] % groups or node.array(1).shape[0] % groups:
         shapes = f"{node.array(0).shape} and {node.array(1).shape}"
@@ -81,39 +81,39 @@ def _groups(node: Use) -> int:
 
 
 @evaluates("Conv")
-def evaluate_conv(node: Use) -> Array:
+def evaluate_conv(node: TypedNode) -> Array:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
     return _with_bias(node, _convolved(node, double(node.array(0)), double(node.array(1))))
 
 
 @evaluates("ConvInteger")
-def evaluate_conv_integer(node: Use) -> Array:
+def evaluate_conv_integer(node: TypedNode) -> Array:
     """A convolution of bytes with an int32 result."""
     total = _convolved(node, _less_zero_point(node, 0), _less_zero_point(node, 1))
     return total.astype(np.int64).astype(np.int32)
 
 
 @evaluates("ConvFloat8")
-def evaluate_conv_float8(node: Use) -> Array:
+def evaluate_conv_float8(node: TypedNode) -> Array:
     """A convolution of floats of a byte with a float32 result."""
     return _convolved(node, double(node.array(0)), double(node.array(1))).astype(np.float32)
 
 
 @evaluates("MatMulFloat8")
-def evaluate_matmul_float8(node: Use) -> Array:
+def evaluate_matmul_float8(node: TypedNode) -> Array:
     """A MatMul of floats of a byte with a float32 result."""
     return np.asarray(np.matmul(double(node.array(0)), double(node.array(1)))).astype(np.float32)
 
 
 @evaluates("MatMulInteger")
-def evaluate_matmul_integer(node: Use) -> Array:
+def evaluate_matmul_integer(node: TypedNode) -> Array:
     """A MatMul of bytes with an int32 result."""
     result = np.matmul(_less_zero_point(node, 0), _less_zero_point(node, 1))
     return np.asarray(result).astype(np.int32)
 
 
 @evaluates("MatMulNBits")
-def evaluate_matmul_n_bits(node: Use) -> Array:
+def evaluate_matmul_n_bits(node: TypedNode) -> Array:
     """A MatMul of the dequantised, transposed weight."""
     zeros = node.array(3) if node.has(3) and node.array(3).dtype == np.uint8 else None
     if node.has(3) and zeros is None:
@@ -122,14 +122,14 @@ def evaluate_matmul_n_bits(node: Use) -> Array:
     return converted_array(np.matmul(double(node.array(0)), weight.T), node.array(0).dtype)
 
 
-def _less_zero_point(node: Use, operand: int) -> Array:
+def _less_zero_point(node: TypedNode, operand: int) -> Array:
     """Operand 0 or 1 less its zero point, operand 2 or 3."""
     index = operand + 2
     zero = node.array(index).astype(np.int64).reshape(()) if node.has(index) else np.int64(0)
     return node.array(operand).astype(np.int64) - zero
 
 
-def _convolved(node: Use, x: Array, w: Array) -> Array:
+def _convolved(node: TypedNode, x: Array, w: Array) -> Array:
     """The sums of a convolution in float64, which holds those of bytes exactly."""
     groups = _groups(node)
     window = pool_window(node, w.shape[2:])
@@ -147,7 +147,7 @@ def _convolved(node: Use, x: Array, w: Array) -> Array:
     return total.reshape(images, channels, *spatial)
 
 
-def _transposed_sizes(node: Use) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+def _transposed_sizes(node: TypedNode) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """The strides, the dilations, and the range of each axis of the full result to keep."""
     spatial, kernel = node.array(0).shape[2:], node.array(1).shape[2:]
     rank = len(spatial)
@@ -163,7 +163,7 @@ def _transposed_sizes(node: Use) -> tuple[list[int], list[int], list[tuple[int, 
 
 
 @evaluates("ConvTranspose")
-def evaluate_conv_transpose(node: Use) -> Array:
+def evaluate_conv_transpose(node: TypedNode) -> Array:
     """Transposed convolution: each input element adds the kernel, scaled by it, to the result."""
     x = double(node.array(0))
     w = double(node.array(1))

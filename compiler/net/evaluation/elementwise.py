@@ -15,24 +15,24 @@ from compiler.net.evaluation.rounding import (
     is_floating,
     nan_mask,
 )
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 ArrayFunction = Callable[..., Array]
 
 
-def exact(function: ArrayFunction, node: Use) -> Array:
+def exact(function: ArrayFunction, node: TypedNode) -> Array:
     """A function whose result in the type of computation is correctly rounded."""
     arrays = [compute_dtype(array) for array in node.arrays]
     return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _rounded(function: ArrayFunction, node: Use) -> Array:
+def _rounded(function: ArrayFunction, node: TypedNode) -> Array:
     """A function computed in float64 and rounded once."""
     arrays = [double(array) for array in node.arrays]
     return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _test(function: ArrayFunction, node: Use) -> Array:
+def _test(function: ArrayFunction, node: TypedNode) -> Array:
     """A function whose results are booleans."""
     arrays = [compute_dtype(array) for array in node.arrays]
     return np.asarray(function(*arrays)).astype(bool, copy=False)
@@ -124,7 +124,7 @@ for _name, _function in {
     evaluates(_name)(partial(_test, _function))
 
 
-def _extreme(larger: ArrayFunction, node: Use) -> Array:
+def _extreme(larger: ArrayFunction, node: TypedNode) -> Array:
     """The largest or the smallest of any number of inputs; NaN if one is."""
     return exact(lambda *arrays: reduce(larger, arrays), node)
 
@@ -134,13 +134,13 @@ evaluates("Min")(partial(_extreme, np.minimum))
 
 
 @evaluates("Mod")
-def evaluate_modulo(node: Use) -> Array:
+def evaluate_modulo(node: TypedNode) -> Array:
     """The remainder with the divisor's sign, or the dividend's with `fmod`; 0 for a divisor 0."""
     return exact(np.fmod if node["fmod"] else np.mod, node)
 
 
 @evaluates("BitShift")
-def evaluate_bit_shift(node: Use) -> Array:
+def evaluate_bit_shift(node: TypedNode) -> Array:
     """Shifted left or right; a count beyond the width shifts everything out."""
     left = node["direction"] == "LEFT"
     bits = node.array(0).dtype.itemsize * 8
@@ -157,7 +157,7 @@ def evaluate_bit_shift(node: Use) -> Array:
 
 
 @evaluates("Where")
-def evaluate_where(node: Use) -> Array:
+def evaluate_where(node: TypedNode) -> Array:
     """One of two values by a condition."""
     return np.where(node.array(0), node.array(1), node.array(2)).astype(
         node.array(1).dtype, copy=False
@@ -165,7 +165,7 @@ def evaluate_where(node: Use) -> Array:
 
 
 @evaluates("Clip")
-def evaluate_clip(node: Use) -> Array:
+def evaluate_clip(node: TypedNode) -> Array:
     """Limited to bounds, by default the least and the largest finite number; NaN stays."""
     x = compute_dtype(node.array(0))
     dtype = node.array(0).dtype
@@ -179,7 +179,7 @@ def evaluate_clip(node: Use) -> Array:
 
 
 @evaluates("IsInf")
-def evaluate_is_infinite(node: Use) -> Array:
+def evaluate_is_infinite(node: TypedNode) -> Array:
     """Whether a value is infinite, of the signs asked for."""
     x = compute_dtype(node.array(0))
     above = (x == np.inf) & bool(node["detect_positive"])
@@ -202,7 +202,7 @@ def _float_power(x: Array, exponent: Array) -> Array:
 
 
 @evaluates("Pow")
-def evaluate_power(node: Use) -> Array:
+def evaluate_power(node: TypedNode) -> Array:
     """Powers in the base's type; integers are exact."""
     x, exponent = node.array(0), node.array(1)
     if is_floating(x.dtype) or is_floating(exponent.dtype):

@@ -4,11 +4,11 @@ import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import double
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
 @evaluates("FourierTransform")
-def evaluate_transform_of_rows(node: Use) -> list[Array]:
+def evaluate_transform_of_rows(node: TypedNode) -> list[Array]:
     """The real and imaginary parts of the first bins, in float64 and rounded once."""
     real = double(node.array(0))
     length = node["length"]

@@ -9,7 +9,7 @@ from compiler.net.evaluation.rounding import (
     double,
     is_floating,
 )
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
 def wrapped_index(index: Array, extent: int) -> Array:
@@ -33,7 +33,7 @@ def _tuples(data: Array, indices: Array) -> tuple[Array, ...]:
     return tuple(wrapped_index(indices[..., k], extent) for k, extent in enumerate(extents))
 
 
-def _scattered(node: Use, at: tuple[Array, ...]) -> Array:
+def _scattered(node: TypedNode, at: tuple[Array, ...]) -> Array:
     """A copy of the data with the updates stored or combined at an index, one after another."""
     return combined(node["reduction"], node.array(0), at, node.array(2))
 
@@ -57,20 +57,20 @@ def combined(kind: str, data: Array, at: tuple[Array, ...], updates: Array) -> A
 
 
 @evaluates("ScatterElements")
-def evaluate_scatter_elements(node: Use) -> Array:
+def evaluate_scatter_elements(node: TypedNode) -> Array:
     """Single elements stored or combined at indices along an axis."""
     return _scattered(node, _elements(node.array(0), node.array(1), node["axis"]))
 
 
 @evaluates("ScatterND")
-def evaluate_scatter_nd(node: Use) -> Array:
+def evaluate_scatter_nd(node: TypedNode) -> Array:
     """Slices stored or combined at index tuples."""
     at = _tuples(node.array(0), node.array(1))
     return _scattered(node, at)
 
 
 @evaluates("OneHot")
-def evaluate_one_hot(node: Use) -> Array:
+def evaluate_one_hot(node: TypedNode) -> Array:
     """`on` where the index equals the position along a new axis, else `off`."""
     indices = converted_array(node.array(0), np.dtype(np.int64))
     values = node.array(1)
@@ -90,7 +90,7 @@ def _ordered(x: Array, axis: int, largest: bool) -> Array:
 
 
 @evaluates("TopK")
-def evaluate_top_k(node: Use) -> tuple[Array, Array]:
+def evaluate_top_k(node: TypedNode) -> tuple[Array, Array]:
     """The k largest or smallest elements along an axis, in order, and their indices."""
     x = node.array(0)
     k: int = node["k"]
@@ -103,7 +103,7 @@ def evaluate_top_k(node: Use) -> tuple[Array, Array]:
 
 
 @evaluates("CumSum")
-def evaluate_cum_sum(node: Use) -> Array:
+def evaluate_cum_sum(node: TypedNode) -> Array:
     """Running sums along an axis, from either end, with or without the element itself."""
     axis: int = node["axis"]
     x = np.moveaxis(double(node.array(0)), axis, 0)

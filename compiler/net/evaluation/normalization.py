@@ -4,10 +4,10 @@ import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
-def _rows(node: Use) -> tuple[int, ...]:
+def _rows(node: TypedNode) -> tuple[int, ...]:
     """The axes from `axis` on."""
     return tuple(range(node["axis"], node.array(0).ndim))
 
@@ -22,12 +22,12 @@ def _by_channel(array: Array, rank: int) -> Array:
     return double(array).reshape(-1, *[1] * max(rank - 2, 0))
 
 
-def _epsilon(node: Use) -> float:
+def _epsilon(node: TypedNode) -> float:
     return node["epsilon"]
 
 
 @evaluates("Softmax", "LogSoftmax")
-def evaluate_softmax(node: Use) -> Array:
+def evaluate_softmax(node: TypedNode) -> Array:
     """e**x divided by its sum along an axis, or the logarithm of that."""
     x = double(node.array(0))
     axis = node["axis"]
@@ -35,12 +35,12 @@ def evaluate_softmax(node: Use) -> Array:
         x = x - np.max(x, axis, keepdims=True)
     power = np.exp(x)
     total = np.sum(power, axis, keepdims=True)
-    result = power / total if node.op_type == "Softmax" else x - np.log(total)
+    result = power / total if node.type == "Softmax" else x - np.log(total)
     return converted_array(result, node.array(0).dtype)
 
 
 @evaluates("LayerNormalization")
-def evaluate_layer_normalization(node: Use) -> list[Array]:
+def evaluate_layer_normalization(node: TypedNode) -> list[Array]:
     """Normalised over the last axes; mean and inverse deviation are results too."""
     x = double(node.array(0))
     dtype = node.array(0).dtype
@@ -51,11 +51,11 @@ def evaluate_layer_normalization(node: Use) -> list[Array]:
         result = result + double(node.array(2))
     statistics = node.dtype_of(node["stash_type"])
     others = [converted_array(array, statistics) for array in (mean, inverse)]
-    return [converted_array(result, dtype), *others][: node.outputs]
+    return [converted_array(result, dtype), *others][: len(node.outputs)]
 
 
 @evaluates("RMSNormalization")
-def evaluate_rms_normalization(node: Use) -> Array:
+def evaluate_rms_normalization(node: TypedNode) -> Array:
     """Divided by the root of the mean square over the last axes, then scaled."""
     x = double(node.array(0))
     square = np.mean(x * x, _rows(node), keepdims=True)
@@ -64,7 +64,7 @@ def evaluate_rms_normalization(node: Use) -> Array:
 
 
 @evaluates("InstanceNormalization")
-def evaluate_instance_normalization(node: Use) -> Array:
+def evaluate_instance_normalization(node: TypedNode) -> Array:
     """Each channel of parameters instance normalised, then scaled and shifted by channel."""
     x = double(node.array(0))
     mean, variance = _moments(x, tuple(range(2, x.ndim)))
@@ -74,7 +74,7 @@ def evaluate_instance_normalization(node: Use) -> Array:
 
 
 @evaluates("GroupNormalization")
-def evaluate_group_normalization(node: Use) -> Array:
+def evaluate_group_normalization(node: TypedNode) -> Array:
     """Groups of channels normalised; scale and bias are by channel, or by group."""
     x = double(node.array(0))
     groups = node["num_groups"]
@@ -88,7 +88,7 @@ def evaluate_group_normalization(node: Use) -> Array:
 
 
 @evaluates("MeanVarianceNormalization")
-def evaluate_mean_variance_normalization(node: Use) -> Array:
+def evaluate_mean_variance_normalization(node: TypedNode) -> Array:
     """The mean subtracted, divided by the deviation over some axes."""
     x = double(node.array(0))
     axes = tuple(node["axes"])
@@ -97,7 +97,7 @@ def evaluate_mean_variance_normalization(node: Use) -> Array:
 
 
 @evaluates("LpNormalization")
-def evaluate_lp_normalization(node: Use) -> Array:
+def evaluate_lp_normalization(node: TypedNode) -> Array:
     """Divided by the L1 or L2 norm along an axis; 0 where the norm is 0."""
     x = double(node.array(0))
     axis = node["axis"]
@@ -110,7 +110,7 @@ def evaluate_lp_normalization(node: Use) -> Array:
 
 
 @evaluates("LRN")
-def evaluate_local_response_normalization(node: Use) -> Array:
+def evaluate_local_response_normalization(node: TypedNode) -> Array:
     """Divided by a power of the sum of squares over neighbouring channels."""
     x = double(node.array(0))
     size = node["size"]
@@ -124,7 +124,7 @@ def evaluate_local_response_normalization(node: Use) -> Array:
     return converted_array(x / base ** node["beta"], node.array(0).dtype)
 
 
-def _statistics(node: Use, x: Array) -> tuple[Array, Array]:
+def _statistics(node: TypedNode, x: Array) -> tuple[Array, Array]:
     """Mean and variance by channel: the batch's own in training, else the given ones."""
     if not node["training_mode"]:
         return double(node.array(3)), double(node.array(4))
@@ -134,7 +134,7 @@ def _statistics(node: Use, x: Array) -> tuple[Array, Array]:
 
 
 @evaluates("BatchNormalization")
-def evaluate_batch_normalization(node: Use) -> list[Array]:
+def evaluate_batch_normalization(node: TypedNode) -> list[Array]:
     """Normalised by channel; running statistics are results of training."""
     x = double(node.array(0))
     mean, variance = _statistics(node, x)
@@ -146,4 +146,4 @@ def evaluate_batch_normalization(node: Use) -> list[Array]:
     momentum = node["momentum"]
     for old, new in ((node.array(3), mean), (node.array(4), variance)):
         results.append(converted_array(double(old) * momentum + new * (1 - momentum), old.dtype))
-    return results[: node.outputs]
+    return results[: len(node.outputs)]

@@ -3,11 +3,11 @@
 import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
 @evaluates("Positions")
-def evaluate_positions(node: Use) -> Array:
+def evaluate_positions(node: TypedNode) -> Array:
     """The input plus each of the numbers."""
     start = node.array(0)
     numbers = node["first"] + node["step"] * np.arange(node["count"], dtype=np.int64)

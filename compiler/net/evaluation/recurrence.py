@@ -6,7 +6,7 @@ import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 Activate = Callable[[Array], Array]
 
@@ -35,7 +35,7 @@ def _function(name: str, alpha: float, beta: float, clip: float) -> Activate:
 
 
 def _cell(
-    node: Use, x: Array, weight: Array, bias: Array | float, state: list[Array]
+    node: TypedNode, x: Array, weight: Array, bias: Array | float, state: list[Array]
 ) -> list[Array]:
     """The states after a step, by the gates of the inputs and the weights of the state's."""
     r = state[0] @ weight.T
@@ -62,7 +62,7 @@ def _cell(
     return [functions[0](o) * functions[2](memory), memory]
 
 
-def _direction(node: Use, index: int, backwards: bool) -> tuple[Array, list[Array]]:
+def _direction(node: TypedNode, index: int, backwards: bool) -> tuple[Array, list[Array]]:
     """The outputs of all steps of a direction, and its last states."""
     steps, batch, _ = node.array(0).shape
     weight = double(node.array(1)[index])
@@ -84,7 +84,7 @@ def _direction(node: Use, index: int, backwards: bool) -> tuple[Array, list[Arra
 
 
 @evaluates("Recurrence")
-def evaluate_recurrence(node: Use) -> list[Array]:
+def evaluate_recurrence(node: TypedNode) -> list[Array]:
     """The outputs of all steps (steps, directions, batch, hidden), and the last states."""
     direction = node["direction"]
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, is_floating, nan_mask
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 _Reduce = Callable[[Array, tuple[int, ...]], Array]
 """A reduction in the type of its operand, with the reduced axes kept."""
@@ -43,7 +43,7 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
     return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
 
 
-def _reduction(reduced: _Reduce, node: Use, *, inexact: bool = False) -> Array:
+def _reduction(reduced: _Reduce, node: TypedNode, *, inexact: bool = False) -> Array:
     """A reduction of some axes, which `reduced` keeps; integers wrap unless it is `inexact`."""
     axes = tuple(node["axes"])
     dtype = node.array(0).dtype
@@ -72,7 +72,7 @@ _inexact("ReduceLogSum", lambda x, axes: np.log(_total(x, axes)))
 _inexact("ReduceLogSumExp", _log_sum_exp)
 
 
-def _position(node: Use, *, largest: bool) -> Array:
+def _position(node: TypedNode, *, largest: bool) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
     x = double(node.array(0))
     axis: int = node["axis"]
@@ -86,7 +86,7 @@ evaluates("ArgMax")(partial(_position, largest=True))
 evaluates("ArgMin")(partial(_position, largest=False))
 
 
-def _extreme_position(node: Use, x: Array, axis: int, largest: bool) -> Array:
+def _extreme_position(node: TypedNode, x: Array, axis: int, largest: bool) -> Array:
     """The positions along an axis, which keeps one element."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     if not prod(shape):
@@ -102,6 +102,6 @@ def _extreme_position(node: Use, x: Array, axis: int, largest: bool) -> Array:
 
 
 @evaluates("PartialRanges")
-def evaluate_partial_ranges(node: Use) -> list[Array]:
+def evaluate_partial_ranges(node: TypedNode) -> list[Array]:
     """The range of the whole tensor for each part: parts may overlap."""
     return [np.repeat(x, node["count"]) for x in (node.array(0).min(), node.array(0).max())]

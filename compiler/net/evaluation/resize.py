@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, is_floating
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 _TIE = 1e-6
 """Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
@@ -34,7 +34,7 @@ class _Axis:
     end: float
 
 
-def _scaled_sizes(node: Use, axes: list[int]) -> list[tuple[float, int]]:
+def _scaled_sizes(node: TypedNode, axes: list[int]) -> list[tuple[float, int]]:
     """The scale and the size of each resized axis."""
     extents = [node.array(0).shape[axis] for axis in axes]
     if scales := node["scales"]:
@@ -51,7 +51,7 @@ def _scaled_sizes(node: Use, axes: list[int]) -> list[tuple[float, int]]:
     return [(scale, floor(scale * extent + 0.5)) for extent in extents]
 
 
-def _axes(node: Use) -> list[_Axis]:
+def _axes(node: TypedNode) -> list[_Axis]:
     shape = node.array(0).shape
     numbers: list[int] = node["axes"]
     crop = node["coordinate_transformation_mode"] == "tf_crop_and_resize"
@@ -108,7 +108,7 @@ class CoordinatesOfAxis:
     """Which elements are outside of a cropped region."""
 
 
-def float32_axes(node: Use) -> list[CoordinatesOfAxis]:
+def float32_axes(node: TypedNode) -> list[CoordinatesOfAxis]:
     """The axes that a Resize names, by number, with onnxruntime's coordinates."""
     mode = node["coordinate_transformation_mode"]
     crop = mode == "tf_crop_and_resize"
@@ -123,7 +123,7 @@ def float32_axes(node: Use) -> list[CoordinatesOfAxis]:
     return axes
 
 
-def aligned_filters(node: Use) -> list[tuple[int, Array]]:
+def aligned_filters(node: TypedNode) -> list[tuple[int, Array]]:
     """The axes that a Resize by scales changes, and the weights [size, extent] along them.
 
     Corners are aligned by whole sizes, and filters widen by the scales, as in onnxruntime.
@@ -140,7 +140,7 @@ def aligned_filters(node: Use) -> list[tuple[int, Array]]:
     return filters
 
 
-def resamples_in_place(node: Use) -> bool:
+def resamples_in_place(node: TypedNode) -> bool:
     """Whether every axis keeps its size, and some element is not that of the same index."""
     axes = _axes(node)
     mode = node["coordinate_transformation_mode"]
@@ -175,7 +175,7 @@ def _rounded(x: Array, tie: int) -> Array:
     return low + np.where(np.abs(over) <= x.dtype.type(_TIE), tie, over > 0)
 
 
-def _nearest(node: Use, x: Array) -> Array:
+def _nearest(node: TypedNode, x: Array) -> Array:
     match node["nearest_mode"]:
         case "round_prefer_floor":
             return _rounded(x, 0)
@@ -196,7 +196,7 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _taps(node: Use, axis: _Axis, x: Array) -> tuple[Array, Array]:
+def _taps(node: TypedNode, axis: _Axis, x: Array) -> tuple[Array, Array]:
     """Source positions and weights, both [size, taps]."""
     cubic = node["mode"] == "cubic"
     shrink = min(1.0, axis.scale) if node["antialias"] else 1.0
@@ -213,7 +213,7 @@ def _taps(node: Use, axis: _Axis, x: Array) -> tuple[Array, Array]:
     return np.clip(positions, 0, axis.extent - 1), weights
 
 
-def _interpolated(node: Use, data: Array, axis: _Axis, x: Array) -> Array:
+def _interpolated(node: TypedNode, data: Array, axis: _Axis, x: Array) -> Array:
     """One axis as a weighted sum of its taps."""
     positions, weights = _taps(node, axis, x)
     tail = (1,) * (data.ndim - 1 - axis.number)
@@ -224,7 +224,7 @@ def _interpolated(node: Use, data: Array, axis: _Axis, x: Array) -> Array:
     return total
 
 
-def _resized(node: Use, data: Array, axis: _Axis) -> Array:
+def _resized(node: TypedNode, data: Array, axis: _Axis) -> Array:
     mode = node["coordinate_transformation_mode"]
     crop = mode == "tf_crop_and_resize"
     nearest = node["mode"] == "nearest"
@@ -245,7 +245,7 @@ def _resized(node: Use, data: Array, axis: _Axis) -> Array:
 
 
 @evaluates("Resize")
-def evaluate_resize(node: Use) -> Array:
+def evaluate_resize(node: TypedNode) -> Array:
     """Nearest, linear or cubic interpolation; integers are rounded and saturate."""
     mode = node["mode"]
     dtype = node.array(0).dtype

@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.text import is_text, numbers_of, texts_of
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
@@ -129,7 +129,7 @@ def cast_array(
 
 
 @evaluates("Cast")
-def evaluate_cast(node: Use) -> Array:
+def evaluate_cast(node: TypedNode) -> Array:
     """Another element type."""
     saturate = bool(node["saturate"])
     round_mode = node["round_mode"]

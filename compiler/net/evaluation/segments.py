@@ -4,11 +4,11 @@ import numpy as np
 
 from compiler.net.evaluation.indexing import combined, wrapped_index
 from compiler.net.evaluation.registry import Array, evaluates
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
 @evaluates("ScatterOrder")
-def evaluate_scatter_order(node: Use) -> list[Array]:
+def evaluate_scatter_order(node: TypedNode) -> list[Array]:
     """Where each slot's updates start, and the updates by their slots."""
     slots = node["slots"]
     named = wrapped_index(node.array(0), slots)
@@ -18,7 +18,7 @@ def evaluate_scatter_order(node: Use) -> list[Array]:
 
 
 @evaluates("SegmentReduce")
-def evaluate_segment_reduce(node: Use) -> Array:
+def evaluate_segment_reduce(node: TypedNode) -> Array:
     """The data with the updates of each segment combined in their order."""
     updates, data, starts, order = (node.array(i) for i in range(4))
     slots = np.repeat(np.arange(len(data)), np.diff(starts))

@@ -10,7 +10,7 @@ import numpy as np
 from compiler.net.evaluation.reductions import lowest_value
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, nan_mask
-from compiler.net.spec import Use
+from compiler.net.node import TypedNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def _window_count(size: int, before: int, after: int, step: int, window: int, ce
     return max(0, count - 1 if ceil and (count - 1) * step >= size + before else count)
 
 
-def pool_window(node: Use, kernel: Sequence[int], ceil: bool = False) -> PoolWindow:
+def pool_window(node: TypedNode, kernel: Sequence[int], ceil: bool = False) -> PoolWindow:
     """The window of a convolution or pooling."""
     spatial = node.array(0).shape[2:]
     rank = len(kernel)
@@ -104,13 +104,13 @@ def _spatial(window: PoolWindow) -> tuple[int, ...]:
 
 
 @evaluates("MaxPool")
-def evaluate_max_pool(node: Use) -> list[Array]:
+def evaluate_max_pool(node: TypedNode) -> list[Array]:
     """The largest element of each window, and where it is."""
     x = double(node.array(0))
     window = pool_window(node, node["kernel_shape"], bool(node["ceil_mode"]))
     content = windows(padded_array(x, window, lowest_value(x.dtype)), window)
     results = [converted_array(np.max(content, _spatial(window)), node.array(0).dtype)]
-    if node.outputs > 1:
+    if len(node.outputs) > 1:
         results.append(_positions(x, window, content))
     return results
 
@@ -130,7 +130,7 @@ def _positions(x: Array, window: PoolWindow, content: Array) -> Array:
     return np.where(chosen < pixels.size, chosen + flat * pixels.size, -1).astype(np.int64)
 
 
-def _counts(node: Use, window: PoolWindow) -> Array:
+def _counts(node: TypedNode, window: PoolWindow) -> Array:
     """How many elements each window averages over."""
     include = node["count_include_pad"]
     total = np.ones(())
@@ -143,7 +143,7 @@ def _counts(node: Use, window: PoolWindow) -> Array:
 
 
 @evaluates("AveragePool")
-def evaluate_average_pool(node: Use) -> Array:
+def evaluate_average_pool(node: TypedNode) -> Array:
     """The mean of each window, over its elements inside the input, or inside the padding too."""
     window = pool_window(node, node["kernel_shape"], bool(node["ceil_mode"]))
     content = windows(padded_array(double(node.array(0)), window, 0), window)
@@ -158,21 +158,21 @@ def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
 
 
 @evaluates("LpPool")
-def evaluate_lp_pool(node: Use) -> Array:
+def evaluate_lp_pool(node: TypedNode) -> Array:
     """The p-norm of each window."""
     window = pool_window(node, node["kernel_shape"], bool(node["ceil_mode"]))
     content = windows(padded_array(double(node.array(0)), window, 0), window)
     return converted_array(_norm(content, node["p"], _spatial(window)), node.array(0).dtype)
 
 
-def _global(pooled: Callable[[Use, Array, tuple[int, ...]], Array], node: Use) -> Array:
+def _global(pooled: Callable[[TypedNode, Array, tuple[int, ...]], Array], node: TypedNode) -> Array:
     """The mean, maximum or p-norm over all spatial axes."""
     x = double(node.array(0))
     axes = tuple(range(2, x.ndim))
     return converted_array(np.expand_dims(pooled(node, x, axes), axes), node.array(0).dtype)
 
 
-def _largest(_: Use, x: Array, axes: tuple[int, ...]) -> Array:
+def _largest(_: TypedNode, x: Array, axes: tuple[int, ...]) -> Array:
     return np.max(x, axes, initial=lowest_value(x.dtype))
 
 

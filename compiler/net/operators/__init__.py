@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler.net.attributes import Mismatch
+from compiler.net.attributes import Mismatch, ShapeMismatch
 from compiler.net.evaluation import EVALUATIONS
+from compiler.net.node import OperatorInput
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
 from compiler.net.operators.fourier import FOURIER, FOURIERS
@@ -29,14 +30,11 @@ from compiler.net.spec import (
     LARGEST_TENSOR,
     Kind,
     KnownTensor,
-    OperatorInput,
     OpSpec,
-    ShapeMismatch,
-    Use,
     check_attributes,
     check_room,
     check_size,
-    infer_use,
+    infer_results,
     type_text,
 )
 
@@ -123,7 +121,7 @@ def infer(
     if operator is None:
         raise Mismatch(f"there is no operator {op_type!r}")
     check_attributes(operator, attributes)
-    use = Use(op_type, operator, inputs, attributes, outputs)
-    results = infer_use(use, operator)
-    check_constant_indices(op_type, inputs, use.__getitem__)
+    node = operator.node(op_type, inputs, attributes, outputs)
+    results = infer_results(node, operator)
+    check_constant_indices(op_type, inputs, node.__getitem__)
     return results

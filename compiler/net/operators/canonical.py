@@ -6,36 +6,25 @@ verifier of the IR refuses others.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
 from compiler.net.attributes import Shapes
+from compiler.net.node import Array, Node, OperatorInput, TypedNode
 from compiler.net.operators import OPERATORS, Mismatch, infer
 from compiler.net.spec import (
-    Array,
+    InputT,
     KnownTensor,
-    OperatorInput,
     OpSpec,
-    Use,
     bind_types,
     check_attributes,
     check_count,
     known_tensors,
-    rounded_to_float32,
+    to_infer,
 )
-
-InputT = TypeVar("InputT", bound=OperatorInput)
-
-
-@dataclass(frozen=True, slots=True)
-class CanonicalUse(Generic[InputT]):
-    """The inputs and attributes of a use of an operator."""
-
-    inputs: list[InputT | None]
-    attributes: dict[str, Any]
 
 
 def onnx_entry(op_type: str) -> OpSpec:
@@ -52,7 +41,7 @@ def _with_onnx_form(op_type: str) -> OpSpec:
 
 
 def is_onnx_form(op_type: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a use has inputs that decide shapes, in place of attributes of these names."""
+    """Whether a node has inputs that decide shapes, in place of attributes of these names."""
     entry = OPERATORS.get(op_type)
     if entry is None or entry.onnx is None:
         return False
@@ -69,48 +58,47 @@ def _shapes(inputs: Sequence[OperatorInput | None]) -> Shapes:
     return [None if value is None else value.shape for value in inputs]
 
 
-def canonical_use(
+def canonical_node(
     op_type: str, inputs: Sequence[InputT | None], attributes: Mapping[str, Any], outputs: int = 1
-) -> CanonicalUse[InputT]:
-    """A use in the canonical form, which it may have already.
+) -> Node[InputT]:
+    """A node in the canonical form, which it may have already, without defaults.
 
     Raises Mismatch for operands that do not fit ONNX's form; element types and attributes that the
     table does not have are not refused.
     """
     if not is_onnx_form(op_type, attributes):
-        return CanonicalUse(list(inputs), from_front(op_type, attributes, _shapes(inputs)))
+        counted = from_front(op_type, attributes, _shapes(inputs))
+        return Node(op_type, counted, inputs, to_infer(outputs))
     onnx = onnx_entry(op_type)
     form = OPERATORS[op_type].onnx
     assert form is not None
     check_count(onnx, inputs, outputs)
     counted = onnx.from_front(attributes, _shapes(inputs))
-    decided = form.normalise(Use(op_type, onnx, inputs, counted, outputs))
+    decided = form.normalise(onnx.node(op_type, inputs, counted, outputs))
     rest = [value for i, value in enumerate(inputs) if i not in form.decides_shape]
     while rest and rest[-1] is None:
         rest.pop()
     same = {n: v for n, v in counted.items() if n in OPERATORS[op_type].attributes}
-    return CanonicalUse(rest, {**same, **decided})
+    return Node(op_type, {**same, **decided}, rest, to_infer(outputs))
 
 
-def use_of(
+def known_node(
     op_type: str,
     arrays: Sequence[Array | None],
     attributes: Mapping[str, Any],
     outputs: int = 1,
-    *,
-    precise: bool = False,
-) -> Use:
-    """A use of an operator of the table on known inputs, in either form; see `known_use`."""
-    use = canonical_use(op_type, known_tensors(arrays), attributes, outputs)
-    rounded = rounded_to_float32(use.attributes)
-    return Use(
-        op_type,
-        OPERATORS[op_type],
-        inputs=use.inputs,
-        attributes=rounded,
-        outputs=outputs,
-        precise=precise,
-    )
+    entry: OpSpec | None = None,
+) -> TypedNode:
+    """A node of the table, or of another entry, on known inputs, from either form.
+
+    Attributes that are floats are rounded to float32, which ONNX's are.
+    """
+    given = canonical_node(op_type, known_tensors(arrays), attributes, outputs)
+    rounded = {
+        name: float(np.float32(value)) if isinstance(value, float) else value
+        for name, value in given.attributes.items()
+    }
+    return (entry or OPERATORS[op_type]).node(op_type, given.inputs, rounded, outputs)
 
 
 def infer_onnx(
@@ -119,12 +107,12 @@ def infer_onnx(
     attributes: Mapping[str, Any],
     outputs: int = 1,
 ) -> list[KnownTensor]:
-    """The types of the results of a use in ONNX's form; raises Mismatch, as `infer`."""
+    """The types of the results of a node in ONNX's form; raises Mismatch, as `infer`."""
     if is_onnx_form(op_type, attributes):
         check_attributes(onnx_entry(op_type), attributes)
         bind_types(onnx_entry(op_type), inputs)
-    use = canonical_use(op_type, inputs, attributes, outputs)
-    return infer(op_type, use.inputs, use.attributes, outputs)
+    node = canonical_node(op_type, inputs, attributes, outputs)
+    return infer(op_type, node.inputs, node.attributes, outputs)
 
 
 def _as_operand(value: Any) -> Array:
@@ -132,14 +120,14 @@ def _as_operand(value: Any) -> Array:
     return np.asarray(value, None if isinstance(value, np.ndarray) else np.int64)
 
 
-def onnx_use(
+def onnx_operands(
     op_type: str, inputs: Sequence[InputT | None], attributes: Mapping[str, Any], outputs: int = 1
 ) -> tuple[list[InputT | Array | None], dict[str, Any]]:
-    """The inputs of ONNX's form of a use, arrays among them, and its attributes."""
+    """The inputs of ONNX's form of a node, arrays among them, and its attributes."""
     form = OPERATORS[op_type].onnx
     if form is None or is_onnx_form(op_type, attributes):
         return list(inputs), dict(attributes)
-    written = dict(form.write(Use(op_type, OPERATORS[op_type], inputs, attributes, outputs)))
+    written = dict(form.write(OPERATORS[op_type].node(op_type, inputs, attributes, outputs)))
     arrays = {
         position: _as_operand(written.pop(name))
         for position, name in form.decides_shape.items()

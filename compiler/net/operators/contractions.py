@@ -4,8 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from compiler.net.attributes import Attribute, Mismatch, Shape, flag, integer, number, one_of
+from compiler.net.attributes import (
+    Attribute,
+    Mismatch,
+    Shape,
+    ShapeMismatch,
+    flag,
+    integer,
+    number,
+    one_of,
+)
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.einsum import einsum_products, einsum_shape
 from compiler.net.operators.shapes import (
     broadcast,
@@ -23,7 +33,7 @@ from compiler.net.operators.windows import (
     window_counts,
     window_of,
 )
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, check_size, operator
+from compiler.net.spec import Kind, OpSpec, check_size, operator
 from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 
 FLOAT8_DOMAIN = "flowloom"
@@ -42,11 +52,11 @@ FLOAT_CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """The convolutions and matmuls of two tensors of one type of floats."""
 
 
-def _kernel(use: Use) -> Shape:
+def _kernel(node: TypedNode) -> Shape:
     """The spatial extents of a weight, checked against the image and the attribute."""
-    x = use.shape()
-    w = use.shape(1)
-    given = use["kernel_shape"]
+    x = node.shape()
+    w = node.shape(1)
+    given = node["kernel_shape"]
     has_rank("its input", x, 3)
     has_rank("its weight", w, len(x), len(x))
     if tuple(given) != w[2:]:
@@ -58,48 +68,48 @@ def _kernel(use: Use) -> Shape:
     return w[2:]
 
 
-def _check_bias(use: Use, channels: int) -> None:
-    bias = use.input(2)
+def _check_bias(node: TypedNode, channels: int) -> None:
+    bias = node.input(2)
     if bias is not None:
-        weight = f"the weight has the shape {listed(use.shape(1))}"
+        weight = f"the weight has the shape {listed(node.shape(1))}"
         has_shape("its bias", bias.shape, (channels,), weight)
 
 
-def _check_padded(use: Use, window: Window) -> None:
+def _check_padded(node: TypedNode, window: Window) -> None:
     """Check the size of the padded image, which kernels store."""
-    x = use.shape()
+    x = node.shape()
     sizes = zip(x[2:], window.before, window.after, strict=True)
-    value = use.inputs[0]
+    value = node.inputs[0]
     assert value is not None
     check_size(value.dtype, (*x[:2], *(size + b + a for size, b, a in sizes)))
 
 
-def _conv(use: Use) -> list[Shape]:
-    result = _convolved(use)
-    _check_bias(use, use.shape(1)[0])
+def _conv(node: TypedNode) -> list[Shape]:
+    result = _convolved(node)
+    _check_bias(node, node.shape(1)[0])
     return result
 
 
-def _check_zero_points(use: Use) -> None:
+def _check_zero_points(node: TypedNode) -> None:
     for index, operand in ((2, 0), (3, 1)):
-        zero = use.input(index)
+        zero = node.input(index)
         if zero is not None:
             one_number(f"the zero point of its input {operand}", zero.shape)
 
 
-def _conv_integer(use: Use) -> list[Shape]:
-    _check_zero_points(use)
-    return _convolved(use)
+def _conv_integer(node: TypedNode) -> list[Shape]:
+    _check_zero_points(node)
+    return _convolved(node)
 
 
-def _matmul_integer(use: Use) -> list[Shape]:
-    _check_zero_points(use)
-    return _matmul(use)
+def _matmul_integer(node: TypedNode) -> list[Shape]:
+    _check_zero_points(node)
+    return _matmul(node)
 
 
-def _matmul_n_bits(use: Use) -> list[Shape]:
+def _matmul_n_bits(node: TypedNode) -> list[Shape]:
     """A matmul by rows of packed integers, a scale for each block of them."""
-    a, depth, columns, size = use.shape(), use["K"], use["N"], use["block_size"]
+    a, depth, columns, size = node.shape(), node["K"], node["N"], node["block_size"]
     blocks = -(-depth // size)
     if size & (size - 1):
         raise Mismatch(f"its attribute 'block_size' is {size}, it must be a power of two")
@@ -107,9 +117,9 @@ def _matmul_n_bits(use: Use) -> list[Shape]:
     if a[-1] != depth:
         raise ShapeMismatch(f"its input of shape {listed(a)} does not have {depth} columns")
     attributes = f"K is {depth}, N is {columns}, block_size is {size}"
-    has_shape("its weight", use.shape(1), (columns, blocks, size // 2), attributes)
-    has_shape("its scales", use.shape(2), (columns, blocks), attributes)
-    zeros = use.input(3)
+    has_shape("its weight", node.shape(1), (columns, blocks, size // 2), attributes)
+    has_shape("its scales", node.shape(2), (columns, blocks), attributes)
+    zeros = node.input(3)
     if zeros is not None:
         packed = (columns, -(-blocks // 2))
         wanted = packed if zeros.dtype == "uint8" else (columns, blocks)
@@ -117,8 +127,8 @@ def _matmul_n_bits(use: Use) -> list[Shape]:
     return [(*a[:-1], columns)]
 
 
-def _convolved(use: Use) -> list[Shape]:
-    kernel, x, w, groups = _kernel(use), use.shape(), use.shape(1), use["group"]
+def _convolved(node: TypedNode) -> list[Shape]:
+    kernel, x, w, groups = _kernel(node), node.shape(), node.shape(1), node["group"]
     if w[1] * groups != x[1]:
         raise ShapeMismatch(
             f"its weight of shape {listed(w)} has {w[1]} input channels in each of {groups} groups,"
@@ -129,27 +139,27 @@ def _convolved(use: Use) -> list[Shape]:
             f"the {w[0]} output channels of the weight of shape {listed(w)} do not divide into"
             f" {groups} groups"
         )
-    window = window_of(use, kernel)
-    _check_padded(use, window)
-    return [(x[0], w[0], *window_counts(use, window))]
+    window = window_of(node, kernel)
+    _check_padded(node, window)
+    return [(x[0], w[0], *window_counts(node, window))]
 
 
-def _conv_transpose(use: Use) -> list[Shape]:
-    kernel, x, w, groups = _kernel(use), use.shape(), use.shape(1), use["group"]
+def _conv_transpose(node: TypedNode) -> list[Shape]:
+    kernel, x, w, groups = _kernel(node), node.shape(), node.shape(1), node["group"]
     if w[0] != x[1] or w[0] % groups:
         raise ShapeMismatch(
             f"its weight of shape {listed(w)} has {w[0]} input channels in {groups} groups; the"
             f" input of shape {listed(x)} has {x[1]}"
         )
-    _check_bias(use, w[1] * groups)
-    window = window_of(use, kernel)
-    return [(x[0], w[1] * groups, *_spread(use, window))]
+    _check_bias(node, w[1] * groups)
+    window = window_of(node, kernel)
+    return [(x[0], w[1] * groups, *_spread(node, window))]
 
 
-def _spread(use: Use, window: Window) -> Shape:
+def _spread(node: TypedNode, window: Window) -> Shape:
     """The spatial extents of the result of a transposed convolution."""
-    x = use.shape()
-    extra = per_axis(use, "output_padding", len(window.kernel))
+    x = node.shape()
+    extra = per_axis(node, "output_padding", len(window.kernel))
     cut = [before + after for before, after in zip(window.before, window.after, strict=True)]
     result = tuple(
         (size - 1) * window.strides[i] + window.reach[i] + extra[i] - cut[i]
@@ -163,16 +173,16 @@ def _spread(use: Use, window: Window) -> Shape:
     return result
 
 
-def _gemm(use: Use) -> list[Shape]:
-    a = use.shape()
-    b = use.shape(1)
-    c = use.input(2)
+def _gemm(node: TypedNode) -> list[Shape]:
+    a = node.shape()
+    b = node.shape(1)
+    c = node.input(2)
     has_rank("its input 0", a, 2, 2)
     has_rank("its input 1", b, 2, 2)
-    rows, inner = a[::-1] if use["transA"] else a
-    other, columns = b[::-1] if use["transB"] else b
+    rows, inner = a[::-1] if node["transA"] else a
+    other, columns = b[::-1] if node["transB"] else b
     if inner != other:
-        transposed = f"transA={use['transA']}, transB={use['transB']}"
+        transposed = f"transA={node['transA']}, transB={node['transB']}"
         raise ShapeMismatch(
             f"its matrices of shapes {listed(a)} and {listed(b)} ({transposed}) do not multiply:"
             f" {inner} columns, {other} rows"
@@ -182,8 +192,8 @@ def _gemm(use: Use) -> list[Shape]:
     return [(rows, columns)]
 
 
-def _matmul(use: Use) -> list[Shape]:
-    a, b = use.shape(), use.shape(1)
+def _matmul(node: TypedNode) -> list[Shape]:
+    a, b = node.shape(), node.shape(1)
     has_rank("its input 0", a, 1)
     has_rank("its input 1", b, 1)
     left, right = (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
@@ -198,21 +208,21 @@ def _matmul(use: Use) -> list[Shape]:
     return [(*batch, *rows, *columns)]
 
 
-def _convolution_work(use: Use, results: Sequence[Shape]) -> int:
-    return 2 * prod(results[0]) * prod(use.shape(1)[1:])
+def _convolution_work(node: TypedNode, results: Sequence[Shape]) -> int:
+    return 2 * prod(results[0]) * prod(node.shape(1)[1:])
 
 
-def _matmul_work(use: Use, results: Sequence[Shape]) -> int:
-    return 2 * prod(results[0]) * use.shape()[-1]
+def _matmul_work(node: TypedNode, results: Sequence[Shape]) -> int:
+    return 2 * prod(results[0]) * node.shape()[-1]
 
 
-def _gemm_work(use: Use, results: Sequence[Shape]) -> int:
-    return 2 * prod(results[0]) * use.shape()[0 if use["transA"] else 1]
+def _gemm_work(node: TypedNode, results: Sequence[Shape]) -> int:
+    return 2 * prod(results[0]) * node.shape()[0 if node["transA"] else 1]
 
 
-def _einsum_work(use: Use, results: Sequence[Shape]) -> int:
-    shapes = [value.shape for value in use.inputs if value is not None]
-    return 2 * max(einsum_products(use["equation"], shapes), prod(results[0]))
+def _einsum_work(node: TypedNode, results: Sequence[Shape]) -> int:
+    shapes = [value.shape for value in node.inputs if value is not None]
+    return 2 * max(einsum_products(node["equation"], shapes), prod(results[0]))
 
 
 _CONVOLUTION = Facts(work=_convolution_work)
@@ -251,13 +261,15 @@ CONTRACTIONS: dict[str, OpSpec] = {
             "output_padding": OUTPUT_PADDING,
             "finite": flag(1),  # whether zeros around the image may be multiplied by the weights
         },
-        facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * prod(use.shape(1)[1:])),
+        facts=Facts(work=lambda node, results: 2 * prod(node.shape()) * prod(node.shape(1)[1:])),
         T=FLOATS,
     ),
     "Einsum": operator(
         Kind.CONTRACTION,
         "T* -> T",
-        lambda use: [einsum_shape(use["equation"], [value.shape for value in use.inputs if value])],
+        lambda node: [
+            einsum_shape(node["equation"], [value.shape for value in node.inputs if value])
+        ],
         {"equation": Attribute("string", required=True)},
         facts=Facts(work=_einsum_work, wide=True, sized=True),
         T=NUMBERS - {"bfloat16"},

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import Mismatch, Shape
+from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
 from compiler.net.operators.shapes import broadcast, listed
-from compiler.net.spec import ShapeMismatch
 
 _DOTS = "..."
 

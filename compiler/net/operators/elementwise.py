@@ -8,6 +8,7 @@ from typing import Any
 from compiler.net.attributes import Mismatch, Shape, flag, integer, number, one_each, one_of
 from compiler.net.facts import EVERYTHING, REPEATED, Facts, NumberRange, always_within
 from compiler.net.maps import Map, Maps
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import (
     broadcast,
     fits_into,
@@ -17,7 +18,7 @@ from compiler.net.operators.shapes import (
     one_number,
     same_shape,
 )
-from compiler.net.spec import Kind, OpSpec, Use, onnx_form, operator
+from compiler.net.spec import Kind, OpSpec, onnx_form, operator
 from compiler.tensors.arithmetic import truncated
 from compiler.tensors.dtypes import (
     ALL,
@@ -50,50 +51,50 @@ def dtype_of_element(number: int) -> str:
     return ONNX_DTYPES[number]
 
 
-def _together(use: Use) -> list[Shape]:
-    return [broadcast(*(value.shape for value in use.inputs if value is not None))]
+def _together(node: TypedNode) -> list[Shape]:
+    return [broadcast(*(value.shape for value in node.inputs if value is not None))]
 
 
-def _clip(use: Use) -> list[Shape]:
+def _clip(node: TypedNode) -> list[Shape]:
     for i, name in ((1, "min"), (2, "max")):
-        bound = use.input(i)
+        bound = node.input(i)
         if bound is not None:
             one_number(f"its bound {name!r}", bound.shape)
-    return [use.shape()]
+    return [node.shape()]
 
 
-def _prelu(use: Use) -> list[Shape]:
-    fits_into("its slope", use.shape(1), use.shape())
-    return [use.shape()]
+def _prelu(node: TypedNode) -> list[Shape]:
+    fits_into("its slope", node.shape(1), node.shape())
+    return [node.shape()]
 
 
-def _expanded_shape(use: Use) -> dict[str, Shape]:
+def _expanded_shape(node: TypedNode) -> dict[str, Shape]:
     """The shape of the result, which is larger than ONNX's operand where the input is."""
-    target = use.vector(1, or_scalar=True)
+    target = node.vector(1, or_scalar=True)
     if any(size < 0 for size in target):
         raise Mismatch(f"it expands to the shape {listed(target)}, which has a negative size")
-    return {"shape": broadcast(use.shape(), tuple(target))}
+    return {"shape": broadcast(node.shape(), tuple(target))}
 
 
-def _expand(use: Use) -> list[Shape]:
-    shape = tuple(use["shape"])
-    fits_into("its input", use.shape(), shape)
+def _expand(node: TypedNode) -> list[Shape]:
+    shape = tuple(node["shape"])
+    fits_into("its input", node.shape(), shape)
     return [shape]
 
 
-def _expand_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    x = use.shape()
+def _expand_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    x = node.shape()
     return [[Map(0, lambda _, i: unit_free(i[len(i) - len(x) :], x))]]
 
 
-def _batch_normalization(use: Use) -> list[Shape]:
-    x = use.shape()
+def _batch_normalization(node: TypedNode) -> list[Shape]:
+    x = node.shape()
     has_rank("its input", x, 1)
     channels = x[1] if len(x) > 1 else 1
     for i, name in enumerate(("scale", "bias", "mean", "variance"), 1):
         what = f"the input has the shape {listed(x)}"
-        has_shape(f"its {name}", use.shape(i), (channels,), what)
-    if use.outputs > 1 and not use["training_mode"]:
+        has_shape(f"its {name}", node.shape(i), (channels,), what)
+    if len(node.outputs) > 1 and not node["training_mode"]:
         raise Mismatch("it has running statistics, which only training_mode=1 computes")
     return [x, (channels,), (channels,)]
 
@@ -113,10 +114,10 @@ def _binary(
     return dict.fromkeys(names.split(), entry)
 
 
-def _power_flops(use: Use) -> int:
+def _power_flops(node: TypedNode) -> int:
     """A power of floats by 1, 2 or 3 is as cheap as a multiplication."""
-    base = use.inputs[0]
-    exponent = use.input(1)
+    base = node.inputs[0]
+    exponent = node.input(1)
     array = None if exponent is None else exponent.array
     if base is None or "float" not in base.dtype or array is None or array.size != 1:
         return _COSTLY
@@ -312,7 +313,7 @@ ELEMENTWISE: dict[str, OpSpec] = {
             "saturate": flag(1),
             "round_mode": one_of("up", "down", "nearest"),  # for powers of two in a byte
         },
-        result=lambda use: dtype_of_element(use["to"]),
+        result=lambda node: dtype_of_element(node["to"]),
         facts=Facts(steps=True),
         T=MOVABLE,
     ),

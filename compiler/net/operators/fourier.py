@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from compiler.net.attributes import Mismatch, Shape, flag, integer
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, Use, operator
+from compiler.net.spec import Kind, OpSpec, operator
 
 FOURIER = "FourierTransform"
 """The operator that transforms the rows of a matrix of complex numbers."""
@@ -36,21 +37,21 @@ def radices_of(length: int) -> tuple[int, ...]:
     return tuple(factors) if length == 1 else ()
 
 
-def _shapes(use: Use) -> list[Shape]:
-    real = use.shape()
-    length = use["length"]
-    bins = use["bins"]
+def _shapes(node: TypedNode) -> list[Shape]:
+    real = node.shape()
+    length = node["length"]
+    bins = node["bins"]
     has_rank("its real part", real, 2, 2)
-    if use.has(1):
-        has_shape("its imaginary part", use.shape(1), real, f"the real part is {listed(real)}")
+    if node.has(1):
+        has_shape("its imaginary part", node.shape(1), real, f"the real part is {listed(real)}")
     have = real[1]
-    if have > length or bins > length or (use["half"] and have != length // 2 + 1):
+    if have > length or bins > length or (node["half"] and have != length // 2 + 1):
         raise Mismatch(f"a transform of {length} reads {have} elements and gives {bins}")
     return [(real[0], bins)] * 2
 
 
-def _work(use: Use, results: Sequence[Shape]) -> int:
-    return use.shape()[0] * use["length"] * use["length"].bit_length() * _FLOPS_A_STEP
+def _work(node: TypedNode, results: Sequence[Shape]) -> int:
+    return node.shape()[0] * node["length"] * node["length"].bit_length() * _FLOPS_A_STEP
 
 
 FOURIERS: dict[str, OpSpec] = {

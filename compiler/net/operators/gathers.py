@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from compiler.net.attributes import Shape
+from compiler.net.attributes import Shape, ShapeMismatch
 from compiler.net.maps import Algebra, Index, Map, Maps
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import (
     axis_in,
     has_rank,
@@ -11,22 +12,21 @@ from compiler.net.operators.shapes import (
     listed,
     without,
 )
-from compiler.net.spec import ShapeMismatch, Use
 
 
-def gather_shape(use: Use) -> list[Shape]:
+def gather_shape(node: TypedNode) -> list[Shape]:
     """Slices of an axis, in the shape of the indices."""
-    x = use.shape()
+    x = node.shape()
     has_rank("its input", x, 1)
-    axis = axis_in(use["axis"], len(x))
-    return [(*x[:axis], *use.shape(1), *x[axis + 1 :])]
+    axis = axis_in(node["axis"], len(x))
+    return [(*x[:axis], *node.shape(1), *x[axis + 1 :])]
 
 
-def gather_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+def gather_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     """An index of the axis, which the indices hold."""
-    x = use.shape()
-    rank = len(use.shape(1))
-    axis = axis_in(use["axis"], len(x))
+    x = node.shape()
+    rank = len(node.shape(1))
+    axis = axis_in(node["axis"], len(x))
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         chosen = algebra.index_at(1, i[axis : axis + rank], x[axis])
@@ -35,10 +35,10 @@ def gather_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def gather_elements_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+def gather_elements_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     """An index of the axis, which the same element of the indices holds."""
-    x = use.shape()
-    axis = axis_in(use["axis"], len(x))
+    x = node.shape()
+    axis = axis_in(node["axis"], len(x))
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         return [*i[:axis], algebra.index_at(1, i, x[axis]), *i[axis + 1 :]]
@@ -46,10 +46,10 @@ def gather_elements_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def gather_nd_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+def gather_nd_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     """The first indices after those of the batch, which a tuple holds."""
-    x, indices = use.shape(), use.shape(1)
-    batch: int = use["batch_dims"]
+    x, indices = node.shape(), node.shape(1)
+    batch: int = node["batch_dims"]
     depth = indices[-1]
     lead = len(indices) - 1
 
@@ -60,11 +60,11 @@ def gather_nd_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def _elements_fit(use: Use, x: Shape) -> None:
+def _elements_fit(node: TypedNode, x: Shape) -> None:
     """Check indices that choose single elements along an axis."""
     has_rank("its input", x, 1)
-    indices = use.shape(1)
-    axis = axis_in(use["axis"], len(x))
+    indices = node.shape(1)
+    axis = axis_in(node["axis"], len(x))
     has_rank("its indices", indices, len(x), len(x))
     pairs = zip(without(indices, axis), without(x, axis), strict=True)
     if any(size > limit for size, limit in pairs):
@@ -74,24 +74,24 @@ def _elements_fit(use: Use, x: Shape) -> None:
         )
 
 
-def gather_elements_shape(use: Use) -> list[Shape]:
+def gather_elements_shape(node: TypedNode) -> list[Shape]:
     """One element for each index."""
-    _elements_fit(use, use.shape())
-    return [use.shape(1)]
+    _elements_fit(node, node.shape())
+    return [node.shape(1)]
 
 
-def scatter_elements_shape(use: Use) -> list[Shape]:
+def scatter_elements_shape(node: TypedNode) -> list[Shape]:
     """The input, with an update at each index."""
-    _elements_fit(use, use.shape())
-    has_shape("the tensor of updates", use.shape(2), use.shape(1), "the indices have that shape")
-    return [use.shape()]
+    _elements_fit(node, node.shape())
+    has_shape("the tensor of updates", node.shape(2), node.shape(1), "the indices have that shape")
+    return [node.shape()]
 
 
-def gather_nd_shape(use: Use) -> list[Shape]:
+def gather_nd_shape(node: TypedNode) -> list[Shape]:
     """A block for each tuple of indices."""
-    x = use.shape()
-    indices = use.shape(1)
-    batch = use["batch_dims"]
+    x = node.shape()
+    indices = node.shape(1)
+    batch = node["batch_dims"]
     has_rank("its input", x, 1)
     has_rank("its indices", indices, 1)
     if batch >= min(len(x), len(indices)) or x[:batch] != indices[:batch]:
@@ -111,29 +111,29 @@ def _check_tuples(what: str, indices: Shape, block: Shape, x: Shape) -> None:
         )
 
 
-def scatter_nd_shape(use: Use) -> list[Shape]:
+def scatter_nd_shape(node: TypedNode) -> list[Shape]:
     """The input, with a block at each tuple of indices."""
-    x, indices = use.shape(), use.shape(1)
+    x, indices = node.shape(), node.shape(1)
     has_rank("its input", x, 1)
     has_rank("its indices", indices, 1)
     _check_tuples("scatters", indices, x, x)
     wanted = (*indices[:-1], *x[indices[-1] :])
     why = f"the input has the shape {listed(x)}, the indices {listed(indices)}"
-    has_shape("the tensor of updates", use.shape(2), wanted, why)
+    has_shape("the tensor of updates", node.shape(2), wanted, why)
     return [x]
 
 
-def one_hot_shape(use: Use) -> list[Shape]:
+def one_hot_shape(node: TypedNode) -> list[Shape]:
     """A new axis in which one element is on."""
-    indices, values = use.shape(), use.shape(1)
+    indices, values = node.shape(), node.shape(1)
     has_shape("its values", values, (2,), "they are the values of off and on")
-    axis = axis_in(use["axis"], len(indices) + 1)
-    return [(*indices[:axis], use["depth"], *indices[axis:])]
+    axis = axis_in(node["axis"], len(indices) + 1)
+    return [(*indices[:axis], node["depth"], *indices[axis:])]
 
 
-def depth_of_one_hot(use: Use) -> dict[str, int]:
+def depth_of_one_hot(node: TypedNode) -> dict[str, int]:
     """The length of the new axis, a number of any type in ONNX."""
-    depth = use.array(1)
+    depth = node.array(1)
     if depth.shape not in ((), (1,)) or int(depth.reshape(())) < 0:
         raise ShapeMismatch(f"its depth {depth} is not a number, or is negative")
     return {"depth": int(depth.reshape(()))}

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.net.attributes import Shape
-from compiler.net.spec import OperatorInput, ShapeMismatch
+from compiler.net.attributes import Shape, ShapeMismatch
+from compiler.net.node import OperatorInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from compiler.net.attributes import (
     Attribute,
     Mismatch,
     Shape,
+    ShapeMismatch,
     Shapes,
     axis_attribute,
     flag,
@@ -18,6 +19,7 @@ from compiler.net.attributes import (
 )
 from compiler.net.facts import DERIVED, REPEATED, Facts
 from compiler.net.maps import Algebra, Index, Map, Maps
+from compiler.net.node import TypedNode
 from compiler.net.operators.gathers import (
     depth_of_one_hot,
     gather_elements_maps,
@@ -38,15 +40,15 @@ from compiler.net.operators.shapes import (
     listed,
     without,
 )
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
+from compiler.net.spec import Kind, OpSpec, onnx_form, operator
 from compiler.tensors.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
 
 
-def _concat(use: Use) -> list[Shape]:
-    first = use.shape()
+def _concat(node: TypedNode) -> list[Shape]:
+    first = node.shape()
     has_rank("its input 0", first, 1)
-    axis = axis_in(use["axis"], len(first))
-    shapes = [value.shape for value in use.inputs if value is not None]
+    axis = axis_in(node["axis"], len(first))
+    shapes = [value.shape for value in node.inputs if value is not None]
     for i, shape in enumerate(shapes):
         if len(shape) != len(first) or without(shape, axis) != without(first, axis):
             raise ShapeMismatch(
@@ -57,37 +59,37 @@ def _concat(use: Use) -> list[Shape]:
     return [(*first[:axis], size, *first[axis + 1 :])]
 
 
-def _concat_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+def _concat_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     """Each operand from where the one before ends; one without elements has no part."""
-    axis = axis_in(use["axis"], len(shapes[0]))
+    axis = axis_in(node["axis"], len(shapes[0]))
     maps: list[Map] = []
     start = 0
 
     def part(operand: int, start: int) -> Map:
         return Map(operand, lambda _, i: [*i[:axis], i[axis] - start, *i[axis + 1 :]], partial=True)
 
-    for operand in range(len(use.inputs)):
-        if extent := use.shape(operand)[axis]:
+    for operand in range(len(node.inputs)):
+        if extent := node.shape(operand)[axis]:
             maps.append(part(operand, start))
             start += extent
     return [maps]
 
 
-def _depth_to_space(use: Use) -> list[Shape]:
-    has_rank("its input", use.shape(), 4, 4)
-    (batch, channels, height, width), block = use.shape(), use["blocksize"]
+def _depth_to_space(node: TypedNode) -> list[Shape]:
+    has_rank("its input", node.shape(), 4, 4)
+    (batch, channels, height, width), block = node.shape(), node["blocksize"]
     if channels % block**2:
         raise ShapeMismatch(
-            f"the {channels} channels of the input of shape {listed(use.shape())} are not a"
+            f"the {channels} channels of the input of shape {listed(node.shape())} are not a"
             f" multiple of {block} x {block}"
         )
     return [(batch, channels // block**2, height * block, width * block)]
 
 
-def _depth_to_space_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    b = use["blocksize"]
+def _depth_to_space_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    b = node["blocksize"]
     channels = shapes[0][1]
-    column_row_depth = use["mode"] == "CRD"
+    column_row_depth = node["mode"] == "CRD"
 
     def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         n, c, h, w = i
@@ -98,20 +100,20 @@ def _depth_to_space_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def _space_to_depth(use: Use) -> list[Shape]:
-    has_rank("its input", use.shape(), 4, 4)
-    (batch, channels, height, width), block = use.shape(), use["blocksize"]
+def _space_to_depth(node: TypedNode) -> list[Shape]:
+    has_rank("its input", node.shape(), 4, 4)
+    (batch, channels, height, width), block = node.shape(), node["blocksize"]
     if height % block or width % block:
         raise ShapeMismatch(
-            f"the {height} x {width} positions of the input of shape {listed(use.shape())} are"
+            f"the {height} x {width} positions of the input of shape {listed(node.shape())} are"
             f" not a multiple of {block} x {block}"
         )
     return [(batch, channels * block**2, height // block, width // block)]
 
 
-def _space_to_depth_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    b = use["blocksize"]
-    channels = use.shape()[1]
+def _space_to_depth_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    b = node["blocksize"]
+    channels = node.shape()[1]
 
     def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         n, c, h, w = i
@@ -122,20 +124,20 @@ def _space_to_depth_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def _reverse_sequence(use: Use) -> list[Shape]:
-    x = use.shape()
-    time: int = use["time_axis"]
-    batch: int = use["batch_axis"]
+def _reverse_sequence(node: TypedNode) -> list[Shape]:
+    x = node.shape()
+    time: int = node["time_axis"]
+    batch: int = node["batch_axis"]
     has_rank("its input", x, 2)
     if (time, batch) not in ((0, 1), (1, 0)):
         raise Mismatch(f"its time_axis {time} and batch_axis {batch} must be 0 and 1, or 1 and 0")
-    has_shape("sequence_lens", use.shape(1), (x[batch],), f"the input has the shape {listed(x)}")
+    has_shape("sequence_lens", node.shape(1), (x[batch],), f"the input has the shape {listed(x)}")
     return [x]
 
 
-def _reverse_sequence_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    time: int = use["time_axis"]
-    batch: int = use["batch_axis"]
+def _reverse_sequence_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    time: int = node["time_axis"]
+    batch: int = node["batch_axis"]
     steps = shapes[0][time]
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
@@ -185,12 +187,12 @@ def slice_of(taken: Sequence[TakenIndices]) -> dict[str, list[int]]:
     }
 
 
-def _slice_bounds(use: Use) -> dict[str, list[int]]:
+def _slice_bounds(node: TypedNode) -> dict[str, list[int]]:
     """Where each dimension of a Slice in ONNX's form begins, its step and its size."""
-    shape = use.shape()
-    starts = use.vector(1)
-    ends = use.vector(2)
-    given, steps = use.integers(3), use.integers(4)
+    shape = node.shape()
+    starts = node.vector(1)
+    ends = node.vector(2)
+    given, steps = node.integers(3), node.integers(4)
     axes = axes_in(list(range(len(starts))) if given is None else given, len(shape))
     steps = [1] * len(starts) if steps is None else steps
     counts = {len(starts), len(ends), len(axes), len(steps)}
@@ -207,8 +209,8 @@ def _slice_bounds(use: Use) -> dict[str, list[int]]:
     return slice_of(taken)
 
 
-def _slice(use: Use) -> list[Shape]:
-    shape, start, step, size = use.shape(), use["start"], use["step"], use["size"]
+def _slice(node: TypedNode) -> list[Shape]:
+    shape, start, step, size = node.shape(), node["start"], node["step"], node["size"]
     if not len(shape) == len(start) == len(step) == len(size):
         raise ShapeMismatch(
             f"its start {start}, step {step} and size {size} have not one number a dimension of"
@@ -224,8 +226,8 @@ def _slice(use: Use) -> list[Shape]:
     return [tuple(size)]
 
 
-def _slice_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    start, step = use["start"], use["step"]
+def _slice_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    start, step = node["start"], node["step"]
 
     def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         return [first + k * by for first, k, by in zip(start, i, step, strict=True)]
@@ -233,12 +235,12 @@ def _slice_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def _slice_operands(use: Use) -> dict[str, list[int]]:
+def _slice_operands(node: TypedNode) -> dict[str, list[int]]:
     """ONNX's bounds: an end before the first element counts from the last one."""
-    start = use["start"]
-    step = use["step"]
-    shape = use.shape()
-    ends = [first + by * n for first, by, n in zip(start, step, use["size"], strict=True)]
+    start = node["start"]
+    step = node["step"]
+    shape = node.shape()
+    ends = [first + by * n for first, by, n in zip(start, step, node["size"], strict=True)]
     last = [end if end >= 0 else -n - 1 for end, n in zip(ends, shape, strict=True)]
     return {"starts": start, "ends": last, "axes": list(range(len(shape))), "steps": step}
 
@@ -249,33 +251,34 @@ def split_sizes(size: int, parts: int) -> list[int]:
     return [length] * (parts - 1) + [size - length * (parts - 1)]
 
 
-def _sizes_of_parts(use: Use) -> dict[str, list[int]]:
+def _sizes_of_parts(node: TypedNode) -> dict[str, list[int]]:
     """The sizes that ONNX's operand lists, or those of equal parts."""
-    shape = use.shape()
-    sizes = use.integers(1)
+    shape = node.shape()
+    sizes = node.integers(1)
     has_rank("its input", shape, 1)
-    axis = axis_in(use["axis"], len(shape))
-    parts: int = use["num_outputs"] or use.outputs
-    if sizes is not None and use["num_outputs"]:
+    axis = axis_in(node["axis"], len(shape))
+    parts: int = node["num_outputs"] or len(node.outputs)
+    if sizes is not None and node["num_outputs"]:
         raise Mismatch("it has both the input split and the attribute num_outputs")
     return {"sizes": sizes or split_sizes(shape[axis], parts)}
 
 
-def _split(use: Use) -> list[Shape]:
-    shape = use.shape()
-    sizes = use["sizes"]
+def _split(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    sizes = node["sizes"]
     has_rank("its input", shape, 1)
-    axis = axis_in(use["axis"], len(shape))
-    if len(sizes) != use.outputs or min(sizes) < 0 or sum(sizes) != shape[axis]:
+    axis = axis_in(node["axis"], len(shape))
+    parts = len(node.outputs)
+    if len(sizes) != parts or min(sizes) < 0 or sum(sizes) != shape[axis]:
         raise ShapeMismatch(
             f"it splits dimension {axis} of the input of shape {listed(shape)} into"
-            f" {use.outputs} parts of {listed(sizes)} elements, whose sum must be {shape[axis]}"
+            f" {parts} parts of {listed(sizes)} elements, whose sum must be {shape[axis]}"
         )
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
 
-def _split_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    axis = axis_in(use["axis"], len(use.shape()))
+def _split_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    axis = axis_in(node["axis"], len(node.shape()))
     starts = accumulate((shape[axis] for shape in shapes), initial=0)
 
     def part(start: int) -> Map:
@@ -284,9 +287,9 @@ def _split_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[part(start)] for start, _ in zip(starts, shapes, strict=False)]
 
 
-def _tile(use: Use) -> list[Shape]:
-    shape = use.shape()
-    repeats = use["repeats"]
+def _tile(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    repeats = node["repeats"]
     if len(repeats) != len(shape) or any(count < 0 for count in repeats):
         raise ShapeMismatch(
             f"it repeats the input of shape {listed(shape)} by {listed(repeats)}: that needs one"
@@ -295,16 +298,16 @@ def _tile(use: Use) -> list[Shape]:
     return [tuple(size * count for size, count in zip(shape, repeats, strict=True))]
 
 
-def _tile_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    sizes = list(zip(use.shape(), shapes[0], strict=True))
+def _tile_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    sizes = list(zip(node.shape(), shapes[0], strict=True))
     return [
         [Map(0, lambda _, i: [k if n == m else k % n for k, (n, m) in zip(i, sizes, strict=True)])]
     ]
 
 
-def _transpose(use: Use) -> list[Shape]:
-    shape = use.shape()
-    perm: Sequence[int] = use["perm"]
+def _transpose(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    perm: Sequence[int] = node["perm"]
     if sorted(perm) != list(range(len(shape))):
         raise ShapeMismatch(
             f"its perm {listed(perm)} is not a permutation of the dimensions of the input of shape"
@@ -313,23 +316,23 @@ def _transpose(use: Use) -> list[Shape]:
     return [tuple(shape[axis] for axis in perm)]
 
 
-def _transpose_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+def _transpose_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     rank = len(shapes[0])
-    order: list[int] = list(use["perm"] or range(rank)[::-1])
+    order: list[int] = list(node["perm"] or range(rank)[::-1])
     return [[Map(0, lambda _, i: [i[order.index(axis)] for axis in range(rank)])]]
 
 
-def _trilu(use: Use) -> list[Shape]:
-    has_rank("its input", use.shape(), 2)
-    return [use.shape()]
+def _trilu(node: TypedNode) -> list[Shape]:
+    has_rank("its input", node.shape(), 2)
+    return [node.shape()]
 
 
-def _trilu_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+def _trilu_maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     rows, columns = shapes[0][-2:]
-    k = max(-rows - 1, min(use["k"], columns + 1))
+    k = max(-rows - 1, min(node["k"], columns + 1))
 
     def keep(i: Sequence[Index]) -> Any:
-        return i[-1] - i[-2] >= k if use["upper"] else i[-1] - i[-2] <= k
+        return i[-1] - i[-2] >= k if node["upper"] else i[-1] - i[-2] <= k
 
     return [[Map(0, lambda _, i: i, where=keep)]]
 
@@ -454,7 +457,7 @@ INJECTIVE: dict[str, OpSpec] = {
             {1: "split"},
             _sizes_of_parts,
             {"axis": axis_attribute(0), "num_outputs": integer(least=1)},
-            lambda use: {"split": use["sizes"]},
+            lambda node: {"split": node["sizes"]},
         ),
         T=ALL,
     ),
@@ -465,7 +468,7 @@ INJECTIVE: dict[str, OpSpec] = {
         {"repeats": one_each()},
         maps=_tile_maps,
         facts=REPEATED,
-        onnx=onnx_form("T int64", {1: "repeats"}, lambda use: {"repeats": use.vector(1)}),
+        onnx=onnx_form("T int64", {1: "repeats"}, lambda node: {"repeats": node.vector(1)}),
         T=ALL,
     ),
     "Transpose": operator(
@@ -486,7 +489,7 @@ INJECTIVE: dict[str, OpSpec] = {
         onnx=onnx_form(
             "T int64?",
             {1: "k"},
-            lambda use: {"k": use.scalar(1) if use.has(1) else 0},
+            lambda node: {"k": node.scalar(1) if node.has(1) else 0},
             {"upper": flag(1)},
         ),
         facts=Facts(keeps_codes=False),  # zeros are no elements of the operand

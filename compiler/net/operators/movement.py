@@ -1,11 +1,11 @@
-"""The maps of a use of an operator."""
+"""The maps of a node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.net.maps import Maps, Shape
+from compiler.net.node import OperatorInput
 from compiler.net.operators import OPERATORS
-from compiler.net.spec import OperatorInput, Use
 
 
 def is_movement(op_type: str) -> bool:
@@ -31,4 +31,4 @@ def maps_of(
     spec = OPERATORS.get(op_type)
     if spec is None or spec.maps is None:
         return ()
-    return spec.maps(Use(op_type, spec, inputs, attributes, len(shapes)), shapes)
+    return spec.maps(spec.node(op_type, inputs, attributes, len(shapes)), shapes)

@@ -2,18 +2,27 @@
 
 from dataclasses import replace
 
-from compiler.net.attributes import LAST_AXIS, Attribute, Mismatch, Shape, integer, number
+from compiler.net.attributes import (
+    LAST_AXIS,
+    Attribute,
+    Mismatch,
+    Shape,
+    ShapeMismatch,
+    integer,
+    number,
+)
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import axis_in, fits_into, has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import FLOATS
 
 
-def _by_channel(use: Use) -> list[Shape]:
-    x = use.shape()
+def _by_channel(node: TypedNode) -> list[Shape]:
+    x = node.shape()
     has_rank("its input", x, 2)
     for i, name in ((1, "scale"), (2, "bias")):
-        has_shape(f"its {name}", use.shape(i), (x[1],), f"the input has the shape {listed(x)}")
+        has_shape(f"its {name}", node.shape(i), (x[1],), f"the input has the shape {listed(x)}")
     return [x]
 
 
@@ -27,39 +36,39 @@ def check_groups(groups: int, x: Shape) -> None:
         )
 
 
-def _group_normalization(use: Use) -> list[Shape]:
-    check_groups(use["num_groups"], use.shape())
-    return _by_channel(use)
+def _group_normalization(node: TypedNode) -> list[Shape]:
+    check_groups(node["num_groups"], node.shape())
+    return _by_channel(node)
 
 
-def _trailing_axes(use: Use) -> range:
-    rank = len(use.shape())
-    return range(axis_in(use["axis"], rank), rank)
+def _trailing_axes(node: TypedNode) -> range:
+    rank = len(node.shape())
+    return range(axis_in(node["axis"], rank), rank)
 
 
-def _trailing(use: Use) -> list[Shape]:
+def _trailing(node: TypedNode) -> list[Shape]:
     """Scale and bias broadcast to the axes that are normalised."""
-    x = use.shape()
-    first = axis_in(use["axis"], len(x))
+    x = node.shape()
+    first = axis_in(node["axis"], len(x))
     for i, name in ((1, "scale"), (2, "bias")):
-        value = use.input(i)
+        value = node.input(i)
         if value is not None:
             fits_into(f"its {name}", value.shape, x)
     statistics = (*x[:first], *[1] * (len(x) - first))
     return [x, statistics, statistics]
 
 
-def _stash(use: Use) -> str:
+def _stash(node: TypedNode) -> str:
     """The dtype of the statistics that LayerNormalization returns."""
     names = {1: "float32", 16: "bfloat16"}
-    if use.outputs > 1 and use["stash_type"] not in names:
-        raise Mismatch(f"its stash_type is {use['stash_type']}; it can be 1 or 16")
-    return names.get(use["stash_type"], "float32")
+    if len(node.outputs) > 1 and node["stash_type"] not in names:
+        raise Mismatch(f"its stash_type is {node['stash_type']}; it can be 1 or 16")
+    return names.get(node["stash_type"], "float32")
 
 
-def _lrn(use: Use) -> list[Shape]:
-    has_rank("its input", use.shape(), 2)
-    return [use.shape()]
+def _lrn(node: TypedNode) -> list[Shape]:
+    has_rank("its input", node.shape(), 2)
+    return [node.shape()]
 
 
 _NORMALISED = Facts(flops=8, small=True)

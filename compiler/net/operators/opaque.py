@@ -3,30 +3,39 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import LAST_AXIS, Shape, axis_attribute, flag, integer, one_of
+from compiler.net.attributes import (
+    LAST_AXIS,
+    Shape,
+    ShapeMismatch,
+    axis_attribute,
+    flag,
+    integer,
+    one_of,
+)
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.gathers import scatter_elements_shape, scatter_nd_shape
 from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
+from compiler.net.spec import Kind, OpSpec, onnx_form, operator
 from compiler.tensors.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
 
 
-def _cumulative_sum(use: Use) -> list[Shape]:
-    axis_in(use["axis"], len(use.shape()))
-    return [use.shape()]
+def _cumulative_sum(node: TypedNode) -> list[Shape]:
+    axis_in(node["axis"], len(node.shape()))
+    return [node.shape()]
 
 
-def _number_of_largest(use: Use) -> dict[str, int]:
-    counts = use.vector(1)
+def _number_of_largest(node: TypedNode) -> dict[str, int]:
+    counts = node.vector(1)
     has_shape("its K", (len(counts),), (1,), "it is one number")
     return {"k": counts[0]}
 
 
-def _top_k(use: Use) -> list[Shape]:
-    shape = use.shape()
-    count = use["k"]
+def _top_k(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    count = node["k"]
     has_rank("its input", shape, 1)
-    axis = axis_in(use["axis"], len(shape))
+    axis = axis_in(node["axis"], len(shape))
     if not 0 <= count <= shape[axis]:
         raise ShapeMismatch(
             f"it takes the first {count} of axis {axis} of the input of shape {listed(shape)},"
@@ -41,11 +50,11 @@ _FLOPS_A_COMPARISON = 10
 comparisons each, take 210 to 420 us on an Intel Xeon."""
 
 
-def _top_k_work(use: Use, results: Sequence[Shape]) -> int:
+def _top_k_work(node: TypedNode, results: Sequence[Shape]) -> int:
     """Each element is compared with a heap of the largest."""
-    axis: int = use["axis"]
+    axis: int = node["axis"]
     count = results[0][axis]
-    return prod(use.shape()) * count.bit_length() * _FLOPS_A_COMPARISON
+    return prod(node.shape()) * count.bit_length() * _FLOPS_A_COMPARISON
 
 
 _REDUCTION = one_of("none", "add", "mul", "max", "min")
@@ -61,7 +70,7 @@ OPAQUE: dict[str, OpSpec] = {
         onnx=onnx_form(
             "T I",
             {1: "axis"},
-            lambda use: {"axis": axis_in(use.scalar(1), len(use.shape()))},
+            lambda node: {"axis": axis_in(node.scalar(1), len(node.shape()))},
             _CUMULATIVE,
         ),
         facts=Facts(wide=True, sized=True),
@@ -91,7 +100,7 @@ OPAQUE: dict[str, OpSpec] = {
         _top_k,
         {"k": integer(required=True), **_TOP_K},
         onnx=onnx_form(
-            "T int64", {1: "k"}, _number_of_largest, _TOP_K, lambda use: {"k": [use["k"]]}
+            "T int64", {1: "k"}, _number_of_largest, _TOP_K, lambda node: {"k": [node["k"]]}
         ),
         facts=Facts(work=_top_k_work, sized=True),
         T=WITHOUT_BFLOAT16,

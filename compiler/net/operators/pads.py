@@ -5,19 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.attributes import Shape, one_each, one_of
+from compiler.net.attributes import Shape, ShapeMismatch, one_each, one_of
 from compiler.net.facts import DERIVED
 from compiler.net.maps import Algebra, Index, Map, Maps
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import axes_in, has_shape, listed
-from compiler.net.spec import Kind, ShapeMismatch, Use, onnx_form, operator
+from compiler.net.spec import Kind, onnx_form, operator
 from compiler.tensors.dtypes import INDICES, MOVABLE
 
 
-def _full_pads(use: Use) -> dict[str, list[int]]:
+def _full_pads(node: TypedNode) -> dict[str, list[int]]:
     """The padding before each dimension and after each; ONNX lists those of some axes."""
-    shape = use.shape()
-    pads = use.vector(1)
-    axes = use.integers(3)
+    shape = node.shape()
+    pads = node.vector(1)
+    axes = node.integers(3)
     padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
     if len(pads) != 2 * len(padded):
         raise ShapeMismatch(
@@ -30,12 +31,12 @@ def _full_pads(use: Use) -> dict[str, list[int]]:
     return {"pads": full}
 
 
-def _pad(use: Use) -> list[Shape]:
-    shape = use.shape()
-    value = use.input(1)
-    rank = len(use.shape())
-    has_shape("its attribute pads", (len(use["pads"]),), (2 * rank,), "two numbers a dimension")
-    pads = list(zip(use["pads"][:rank], use["pads"][rank:], strict=True))
+def _pad(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    value = node.input(1)
+    rank = len(node.shape())
+    has_shape("its attribute pads", (len(node["pads"]),), (2 * rank,), "two numbers a dimension")
+    pads = list(zip(node["pads"][:rank], node["pads"][rank:], strict=True))
     for axis, (before, after) in enumerate(pads):
         size = shape[axis]
         where = f"dimension {axis} of the input of shape {listed(shape)}"
@@ -43,11 +44,11 @@ def _pad(use: Use) -> list[Shape]:
             raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
         most = max(before, after)
         kept = max(size + min(before, 0) + min(after, 0), 0)
-        if use["mode"] == "reflect" and most > max(kept - 1, 0):
+        if node["mode"] == "reflect" and most > max(kept - 1, 0):
             raise ShapeMismatch(
                 f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
             )
-        if use["mode"] != "constant" and most > 0 and kept == 0:
+        if node["mode"] != "constant" and most > 0 and kept == 0:
             raise ShapeMismatch(f"it repeats elements of {where}, which has none")
     if value is not None:
         has_shape("its constant", value.shape, (1,) * len(value.shape), "it is a scalar")
@@ -95,9 +96,9 @@ def _pad_position(
     return gone + (folded if mode == "wrap" else algebra.smaller(folded, period - folded))
 
 
-def _maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    x, (full,), mode = use.shape(), shapes, use["mode"]
-    before = use["pads"][: len(x)]
+def _maps(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    x, (full,), mode = node.shape(), shapes, node["mode"]
+    before = node["pads"][: len(x)]
 
     def from_constant(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         return [position - b for position, b in zip(i, before, strict=True)]
@@ -108,7 +109,7 @@ def _maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
     if mode != "constant":
         return [[Map(0, from_itself)]]
-    return [[Map(0, from_constant, partial=True, fill=1 if use.input(1) else None)]]
+    return [[Map(0, from_constant, partial=True, fill=1 if node.input(1) else None)]]
 
 
 _MODE = one_of("constant", "reflect", "edge", "wrap")

@@ -1,40 +1,41 @@
 """Pooling: reductions over windows, or over all positions of a channel."""
 
-from compiler.net.attributes import Attribute, Shape, flag, integer
+from compiler.net.attributes import Attribute, Shape, ShapeMismatch, flag, integer
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import has_rank, listed
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import FLOATS
 
 
-def _pool(use: Use) -> list[Shape]:
-    x = use.shape()
-    kernel = tuple(use["kernel_shape"])
+def _pool(node: TypedNode) -> list[Shape]:
+    x = node.shape()
+    kernel = tuple(node["kernel_shape"])
     has_rank("its input", x, 3)
     if len(kernel) != len(x) - 2:
         raise ShapeMismatch(
             f"its kernel_shape {listed(kernel)} is for {len(kernel)} spatial axes, the input of"
             f" shape {listed(x)} has {len(x) - 2}"
         )
-    window = window_of(use, kernel)
+    window = window_of(node, kernel)
     if any(pad >= size for pad, size in zip(window.before + window.after, kernel * 2, strict=True)):
         raise ShapeMismatch(
             f"its pads {listed(window.before + window.after)} are not smaller than its"
             f" kernel_shape {listed(kernel)}: windows of padding alone have no result"
         )
-    result = (*x[:2], *window_counts(use, window, bool(use["ceil_mode"])))
+    result = (*x[:2], *window_counts(node, window, bool(node["ceil_mode"])))
     return [result, result]
 
 
-def _global_pool(use: Use) -> list[Shape]:
-    x = use.shape()
+def _global_pool(node: TypedNode) -> list[Shape]:
+    x = node.shape()
     has_rank("its input", x, 2)
     return [(*x[:2], *[1] * (len(x) - 2))]
 
 
-def _spatial_axes(use: Use) -> range:
-    return range(2, len(use.shape()))
+def _spatial_axes(node: TypedNode) -> range:
+    return range(2, len(node.shape()))
 
 
 _WINDOW: dict[str, Attribute] = {

@@ -1,17 +1,18 @@
 """Numbers that count up, in steps and as many as extents say: what only a run's sizes decide."""
 
-from compiler.net.attributes import Shape, integer
+from compiler.net.attributes import Shape, ShapeMismatch, integer
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import has_shape
-from compiler.net.spec import LARGEST_TENSOR, Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import LARGEST_TENSOR, Kind, OpSpec, operator
 
 POSITIONS = "Positions"
 """The operator that writes numbers which count up."""
 
 
-def _shape(use: Use) -> list[Shape]:
-    first, step, count = use["first"], use["step"], use["count"]
-    has_shape("its input", use.shape(), (), "it is one number")
+def _shape(node: TypedNode) -> list[Shape]:
+    first, step, count = node["first"], node["step"], node["count"]
+    has_shape("its input", node.shape(), (), "it is one number")
     if count < 0:
         raise ShapeMismatch(f"it writes {count} numbers")
     for end in (first, first + step * count):

@@ -1,14 +1,15 @@
 """The range of a tensor in parts, as the kernel that computes the tensor finds it."""
 
 from compiler.net.attributes import Shape, integer
-from compiler.net.spec import Kind, OpSpec, Use, operator
+from compiler.net.node import TypedNode
+from compiler.net.spec import Kind, OpSpec, operator
 
 PARTIAL_RANGES = "PartialRanges"
 """The operator that gives the least and the greatest element of parts of a tensor."""
 
 
-def _parts(use: Use) -> list[Shape]:
-    return [(use["count"],), (use["count"],)]
+def _parts(node: TypedNode) -> list[Shape]:
+    return [(node["count"],), (node["count"],)]
 
 
 RANGES: dict[str, OpSpec] = {

@@ -4,8 +4,9 @@ from math import prod
 
 from compiler.net.attributes import Attribute, Mismatch, Shape, flag, number, one_of
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, Use, operator
+from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import FLOATS
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -41,14 +42,14 @@ DEFAULT_ACTIVATIONS = {
 """The activation functions of one direction of each cell that names none."""
 
 
-def _recurrence(use: Use) -> list[Shape]:
-    x = use.shape()
-    weight = use.shape(1)
-    cell = use["cell"]
+def _recurrence(node: TypedNode) -> list[Shape]:
+    x = node.shape()
+    weight = node.shape(1)
+    cell = node["cell"]
     has_rank("its input", x, 3, 3)
     has_rank("its weight R", weight, 3, 3)
     (steps, batch, _), (directions, _, hidden), gates = x, weight, GATES[cell]
-    wanted = 2 if use["direction"] == "bidirectional" else 1
+    wanted = 2 if node["direction"] == "bidirectional" else 1
     if directions != wanted:
         raise Mismatch(f"its weight R has {directions} directions instead of {wanted}")
     state = (directions, batch, hidden)
@@ -58,12 +59,12 @@ def _recurrence(use: Use) -> list[Shape]:
     optional = {2: ("bias", (directions, hidden)), 3: ("lengths", (batch,))}
     optional |= {4: ("initial_h", state), 5: ("initial_c", state)}
     for index, (name, shape) in optional.items():
-        value = use.input(index)
+        value = node.input(index)
         if value is not None:
             has_shape(f"its {name}", value.shape, shape, why)
     for name in ("activations", "activation_alpha", "activation_beta"):
-        if len(use[name]) != (count := len(DEFAULT_ACTIVATIONS[cell])):
-            raise Mismatch(f"its {name} are {use[name]}, a {cell} has {count}")
+        if len(node[name]) != (count := len(DEFAULT_ACTIVATIONS[cell])):
+            raise Mismatch(f"its {name} are {node[name]}, a {cell} has {count}")
     return [(steps, directions, batch, hidden), state, state]
 
 
@@ -85,7 +86,9 @@ RECURRENCES: dict[str, OpSpec] = {
             "input_forget": flag(0),
             "linear_before_reset": flag(1),
         },
-        facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * use.shape(1)[-1], sized=True),
+        facts=Facts(
+            work=lambda node, results: 2 * prod(node.shape()) * node.shape(1)[-1], sized=True
+        ),
         T=FLOATS,
     ),
 }

@@ -11,14 +11,16 @@ from compiler.net.attributes import (
     Attribute,
     Mismatch,
     Shape,
+    ShapeMismatch,
     axes_attribute,
     axis_attribute,
     flag,
 )
 from compiler.net.facts import Facts, always_within
+from compiler.net.node import TypedNode
 from compiler.net.operators.elementwise import largest, smallest
 from compiler.net.operators.shapes import axes_in, axis_in, listed
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
+from compiler.net.spec import Kind, OpSpec, onnx_form, operator
 from compiler.tensors.dtypes import BOOL, FLOATS, NUMBERS, WIDE
 
 
@@ -29,54 +31,54 @@ def reduced(shape: Shape, axes: list[int], keep: bool) -> Shape:
     return tuple(size for i, size in enumerate(shape) if i not in axes)
 
 
-def _axes_of_operand(use: Use) -> dict[str, list[int]]:
+def _axes_of_operand(node: TypedNode) -> dict[str, list[int]]:
     """The axes that ONNX's operand lists; all of them, or none, if it lists none."""
-    rank = len(use.shape())
-    given = use.integers(1)
+    rank = len(node.shape())
+    given = node.integers(1)
     if not given:
-        return {"axes": [] if use["noop_with_empty_axes"] else list(range(rank))}
+        return {"axes": [] if node["noop_with_empty_axes"] else list(range(rank))}
     return {"axes": sorted({axis_in(axis, rank) for axis in given})}
 
 
-def _axes_as_operand(use: Use) -> dict[str, object]:
+def _axes_as_operand(node: TypedNode) -> dict[str, object]:
     """ONNX reduces every axis if none is listed, unless an attribute says otherwise."""
-    return {"axes": use["axes"], "noop_with_empty_axes": int(not use["axes"])}
+    return {"axes": node["axes"], "noop_with_empty_axes": int(not node["axes"])}
 
 
-def _listed_axes(use: Use) -> list[int]:
-    return use["axes"]
+def _listed_axes(node: TypedNode) -> list[int]:
+    return node["axes"]
 
 
-def _one_axis(use: Use) -> list[int]:
-    return [axis_in(use["axis"], len(use.shape()))]
+def _one_axis(node: TypedNode) -> list[int]:
+    return [axis_in(node["axis"], len(node.shape()))]
 
 
-def _reduce(use: Use) -> list[Shape]:
-    shape = use.shape()
-    axes = use["axes"]
+def _reduce(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    axes = node["axes"]
     for axis in axes:
         axis_in(axis, len(shape))
     if any(axis >= other for axis, other in pairwise(axes)):
         raise Mismatch(f"its axes {listed(axes)} are not in order")
-    return [reduced(shape, axes, bool(use["keepdims"]))]
+    return [reduced(shape, axes, bool(node["keepdims"]))]
 
 
-def _arg(use: Use) -> list[Shape]:
-    shape, (axis,) = use.shape(), _one_axis(use)
-    result = reduced(shape, [axis], bool(use["keepdims"]))
+def _arg(node: TypedNode) -> list[Shape]:
+    shape, (axis,) = node.shape(), _one_axis(node)
+    result = reduced(shape, [axis], bool(node["keepdims"]))
     if 0 not in result and 0 in shape:
         raise ShapeMismatch(f"axis {axis} of the input of shape {listed(shape)} has no elements")
     return [result]
 
 
-def _along_axis(use: Use) -> list[Shape]:
-    axis_in(use["axis"], len(use.shape()))
-    return [use.shape()]
+def _along_axis(node: TypedNode) -> list[Shape]:
+    axis_in(node["axis"], len(node.shape()))
+    return [node.shape()]
 
 
-def _mean_variance(use: Use) -> list[Shape]:
-    axes_in(use["axes"], len(use.shape()))
-    return [use.shape()]
+def _mean_variance(node: TypedNode) -> list[Shape]:
+    axes_in(node["axes"], len(node.shape()))
+    return [node.shape()]
 
 
 def _reductions(

@@ -12,6 +12,7 @@ from compiler.net.attributes import (
     Attribute,
     Mismatch,
     Shape,
+    ShapeMismatch,
     axes_attribute,
     flag,
     number,
@@ -19,8 +20,9 @@ from compiler.net.attributes import (
     one_of,
 )
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import axes_in, listed
-from compiler.net.spec import Kind, ShapeMismatch, Use, onnx_form, operator
+from compiler.net.spec import Kind, onnx_form, operator
 from compiler.tensors.dtypes import ALL
 from compiler.tensors.extents import Undecided
 from compiler.tensors.substitution import is_symbolic
@@ -103,45 +105,45 @@ def _by_sizes(shape: Shape, sizes: list[int], axes: list[int], policy: str) -> S
     return tuple(result)
 
 
-def _numbers_of_operands(use: Use) -> dict[str, list[float] | list[int]]:
+def _numbers_of_operands(node: TypedNode) -> dict[str, list[float] | list[int]]:
     """The region, scales and sizes as lists, which are empty if they are left out or not read."""
-    roi, scales = use.known(1), use.known(2)
-    crop = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    roi, scales = node.known(1), node.known(2)
+    crop = node["coordinate_transformation_mode"] == "tf_crop_and_resize"
     return {
         "roi": [] if roi is None or not crop else roi.astype(np.float32).reshape(-1).tolist(),
         "scales": [] if scales is None else scales.reshape(-1).tolist(),
-        "sizes": use.integers(3) or [],
+        "sizes": node.integers(3) or [],
     }
 
 
-def _operands_of_numbers(use: Use) -> dict[str, NDArray[Any]]:
+def _operands_of_numbers(node: TypedNode) -> dict[str, NDArray[Any]]:
     """The lists as operands; ONNX has either scales or sizes."""
-    floats = {name: np.array(use[name], np.float32) for name in ("roi", "scales") if use[name]}
-    return floats | ({"sizes": np.array(use["sizes"], np.int64)} if use["sizes"] else {})
+    floats = {name: np.array(node[name], np.float32) for name in ("roi", "scales") if node[name]}
+    return floats | ({"sizes": np.array(node["sizes"], np.int64)} if node["sizes"] else {})
 
 
-def _check_roi(use: Use, axes: list[int]) -> None:
-    count = len(use["roi"])
-    if use["coordinate_transformation_mode"] != "tf_crop_and_resize":
+def _check_roi(node: TypedNode, axes: list[int]) -> None:
+    count = len(node["roi"])
+    if node["coordinate_transformation_mode"] != "tf_crop_and_resize":
         return
     if count != 2 * len(axes):
         raise ShapeMismatch(
             f"its region has {count} numbers instead of {2 * len(axes)} for the input of shape"
-            f" {listed(use.shape())}"
+            f" {listed(node.shape())}"
         )
 
 
-def _resize(use: Use) -> list[Shape]:
-    shape = use.shape()
-    axes = axes_in(use["axes"], len(shape))
-    _check_roi(use, axes)
-    scales, sizes = use["scales"], use["sizes"]
+def _resize(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    axes = axes_in(node["axes"], len(shape))
+    _check_roi(node, axes)
+    scales, sizes = node["scales"], node["sizes"]
     if bool(scales) == bool(sizes):
         raise Mismatch("it needs either scales or sizes, and has both or neither")
     if scales:
         result = _by_scales(shape, scales, axes)
     else:
-        result = _by_sizes(shape, sizes, axes, use["keep_aspect_ratio_policy"])
+        result = _by_sizes(shape, sizes, axes, node["keep_aspect_ratio_policy"])
     if 0 in shape and 0 not in result:
         raise ShapeMismatch(f"it makes {listed(result)} of the input of shape {listed(shape)}")
     return [result]

@@ -1,9 +1,10 @@
 """Scatters that combine rows, in two steps, of which they share the order of the updates."""
 
-from compiler.net.attributes import Shape, integer, one_of
+from compiler.net.attributes import Shape, ShapeMismatch, integer, one_of
 from compiler.net.facts import Facts
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import FLOATS, INDICES
 
 SCATTER_ORDER = "ScatterOrder"
@@ -13,15 +14,15 @@ SEGMENT_REDUCE = "SegmentReduce"
 """The operator that combines each slice of a tensor with its segment of the updates."""
 
 
-def _order(use: Use) -> list[Shape]:
-    indices = use.shape()
-    slots = use["slots"]
+def _order(node: TypedNode) -> list[Shape]:
+    indices = node.shape()
+    slots = node["slots"]
     has_rank("its input", indices, 1, 1)
     return [(slots + 1,), indices]
 
 
-def _reduce(use: Use) -> list[Shape]:
-    updates, data, starts, order = (use.shape(i) for i in range(4))
+def _reduce(node: TypedNode) -> list[Shape]:
+    updates, data, starts, order = (node.shape(i) for i in range(4))
     has_rank("its tensor of updates", updates, 1)
     has_rank("its data", data, 1)
     if updates[1:] != data[1:]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import Mismatch, Shape
-from compiler.net.spec import ShapeMismatch, Use
+from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
+from compiler.net.node import TypedNode
 
 
 def listed(shape: Sequence[int]) -> str:
@@ -92,6 +92,6 @@ def same_count(before: Shape, after: Shape) -> None:
         )
 
 
-def same_shape(use: Use) -> list[Shape]:
+def same_shape(node: TypedNode) -> list[Shape]:
     """The rule of an operator whose result has its input's shape."""
-    return [use.shape()]
+    return [node.shape()]

@@ -3,17 +3,26 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import LISTED_AXES, Mismatch, Shape, axis_attribute, flag, one_each
+from compiler.net.attributes import (
+    LISTED_AXES,
+    Mismatch,
+    Shape,
+    ShapeMismatch,
+    axis_attribute,
+    flag,
+    one_each,
+)
 from compiler.net.facts import DERIVED
 from compiler.net.maps import Maps, view_map
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
+from compiler.net.spec import Kind, OpSpec, onnx_form, operator
 from compiler.tensors.dtypes import MOVABLE
 
 
-def _flatten(use: Use) -> list[Shape]:
-    shape = use.shape()
-    axis = use["axis"]
+def _flatten(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    axis = node["axis"]
     if not -len(shape) <= axis <= len(shape):
         raise ShapeMismatch(f"axis {axis} is outside the input of shape {listed(shape)}")
     cut = axis + len(shape) if axis < 0 else axis
@@ -39,11 +48,11 @@ def _rest(shape: Shape, wanted: list[int], target: list[int]) -> int:
     return prod(shape) // others
 
 
-def _shape_of_target(use: Use) -> dict[str, Shape]:
-    shape = use.shape()
-    target = use.vector(1)
+def _shape_of_target(node: TypedNode) -> dict[str, Shape]:
+    shape = node.shape()
+    target = node.vector(1)
     # The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred.
-    allow_zero = bool(use["allowzero"])
+    allow_zero = bool(node["allowzero"])
     wanted = [
         size if size or allow_zero else _kept(shape, i, target) for i, size in enumerate(target)
     ]
@@ -55,28 +64,28 @@ def _shape_of_target(use: Use) -> dict[str, Shape]:
     return {"shape": tuple(wanted)}
 
 
-def _target_of_shape(use: Use) -> dict[str, object]:
-    return {"shape": use["shape"], "allowzero": int(0 in use["shape"])}
+def _target_of_shape(node: TypedNode) -> dict[str, object]:
+    return {"shape": node["shape"], "allowzero": int(0 in node["shape"])}
 
 
-def _reshape(use: Use) -> list[Shape]:
-    shape = tuple(use["shape"])
-    same_count(use.shape(), shape)
+def _reshape(node: TypedNode) -> list[Shape]:
+    shape = tuple(node["shape"])
+    same_count(node.shape(), shape)
     return [shape]
 
 
-def _dropped_axes(use: Use) -> dict[str, list[int]]:
+def _dropped_axes(node: TypedNode) -> dict[str, list[int]]:
     """Every axis of one element, if ONNX's operand is left out."""
-    shape = use.shape()
-    given = use.integers(1)
+    shape = node.shape()
+    given = node.integers(1)
     if given is None:
         return {"axes": [axis for axis, size in enumerate(shape) if size == 1]}
     return {"axes": sorted({axis_in(axis, len(shape)) for axis in given})}
 
 
-def _squeeze(use: Use) -> list[Shape]:
-    shape = use.shape()
-    axes = [axis_in(axis, len(use.shape())) for axis in use["axes"]]
+def _squeeze(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    axes = [axis_in(axis, len(node.shape())) for axis in node["axes"]]
     for axis in axes:
         if shape and shape[axis] != 1:
             raise ShapeMismatch(
@@ -86,21 +95,21 @@ def _squeeze(use: Use) -> list[Shape]:
     return [tuple(size for i, size in enumerate(shape) if i not in axes)]
 
 
-def _added_axes(use: Use) -> dict[str, list[int]]:
-    given = use.vector(1, or_scalar=True)
-    return {"axes": sorted(axes_in(given, len(use.shape()) + len(given)))}
+def _added_axes(node: TypedNode) -> dict[str, list[int]]:
+    given = node.vector(1, or_scalar=True)
+    return {"axes": sorted(axes_in(given, len(node.shape()) + len(given)))}
 
 
-def _unsqueeze(use: Use) -> list[Shape]:
-    shape = use.shape()
-    rank = len(use.shape()) + len(use["axes"])
-    axes = set(axes_in(use["axes"], rank))
+def _unsqueeze(node: TypedNode) -> list[Shape]:
+    shape = node.shape()
+    rank = len(node.shape()) + len(node["axes"])
+    axes = set(axes_in(node["axes"], rank))
     rest = iter(shape)
     return [tuple(1 if i in axes else next(rest) for i in range(rank))]
 
 
-def _in_order(use: Use, shapes: Sequence[Shape]) -> Maps:
-    return [[view_map(use.shape(), shapes[0])]]
+def _in_order(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
+    return [[view_map(node.shape(), shapes[0])]]
 
 
 _CUT = axis_attribute(1, lambda shapes: len(shapes[0] or ()))

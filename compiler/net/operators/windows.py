@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.net.attributes import Attribute, Shape, Shapes, integers, one_of
+from compiler.net.attributes import Attribute, Shape, ShapeMismatch, Shapes, integers, one_of
+from compiler.net.node import TypedNode
 from compiler.net.operators.shapes import listed
-from compiler.net.spec import ShapeMismatch, Use
 
 
 def _every_axis(value: int, numbers: int = 1) -> Callable[[Shapes], list[int]]:
@@ -52,38 +52,38 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
-def per_axis(use: Use, name: str, count: int) -> Shape:
+def per_axis(node: TypedNode, name: str, count: int) -> Shape:
     """A list attribute of `count` numbers."""
-    values: Sequence[int] = use[name]
+    values: Sequence[int] = node[name]
     if len(values) != count:
         raise ShapeMismatch(
             f"its {name} {listed(values)} are {len(values)} numbers instead of {count}, for the"
-            f" input of shape {listed(use.shape())}"
+            f" input of shape {listed(node.shape())}"
         )
     return tuple(values)
 
 
-def window_of(use: Use, kernel: Shape) -> Window:
+def window_of(node: TypedNode, kernel: Shape) -> Window:
     """The window of an operator; raises ShapeMismatch for attributes of another rank."""
-    spatial = len(use.shape()) - 2
-    pads = per_axis(use, "pads", 2 * spatial)
+    spatial = len(node.shape()) - 2
+    pads = per_axis(node, "pads", 2 * spatial)
     return Window(
         kernel,
-        per_axis(use, "strides", spatial),
-        per_axis(use, "dilations", spatial),
+        per_axis(node, "strides", spatial),
+        per_axis(node, "dilations", spatial),
         pads[:spatial],
         pads[spatial:],
     )
 
 
-def window_counts(use: Use, window: Window, ceil: bool = False) -> Shape:
+def window_counts(node: TypedNode, window: Window, ceil: bool = False) -> Shape:
     """The number of windows on each axis; raises ShapeMismatch if a window exceeds the image."""
-    return tuple(_window_counts(use, window, axis, ceil) for axis in range(len(window.kernel)))
+    return tuple(_window_counts(node, window, axis, ceil) for axis in range(len(window.kernel)))
 
 
-def _window_counts(use: Use, window: Window, axis: int, ceil: bool) -> int:
-    shape = use.shape()
-    mode = use["auto_pad"]
+def _window_counts(node: TypedNode, window: Window, axis: int, ceil: bool) -> int:
+    shape = node.shape()
+    mode = node["auto_pad"]
     size = shape[axis + 2]
     stride = window.strides[axis]
     reach = window.reach[axis]

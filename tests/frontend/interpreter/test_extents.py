@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compiler.frontend.interpreter.extents import evaluate_extents
 from compiler.net.operators import OPERATORS, Kind
 from compiler.net.operators.canonical import complete_attributes
-from compiler.net.spec import KnownTensor, Use
+from compiler.net.spec import KnownTensor
 from compiler.tensors.assumptions import assuming
 from compiler.tensors.dtypes import ELEMENTS
 from compiler.tensors.extents import Symbol, extent_of, value_at
@@ -79,6 +79,6 @@ def test_sizes_give_what_the_entry_computes(op_type: str, data: st.DataObject):
         for dtype, x in zip(dtypes, operands, strict=True)
     ]
     assert spec.evaluate is not None
-    wanted = spec.evaluate(Use(op_type, spec, numbers, full, 1))
+    wanted = spec.evaluate(spec.node(op_type, numbers, full))
     wanted = cast(Array, wanted[0] if isinstance(wanted, list) else wanted)
     np.testing.assert_array_equal(at(result, sizes, wanted.dtype.name), wanted)

@@ -13,7 +13,7 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, own_attributes, value_to_attribute
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators import OPERATORS, KnownTensor, Mismatch, ShapeMismatch, infer
-from compiler.net.operators.canonical import complete_attributes, onnx_use
+from compiler.net.operators.canonical import complete_attributes, onnx_operands
 from tests import movement_cases, operator_cases
 from tests.frontend.interpreter.comparison import evaluate
 from tests.graphs import GraphBuilder
@@ -188,7 +188,7 @@ def test_onnx_form_of_the_canonical_form_means_the_same():
             continue
         own = case.canonical
         tensors = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in own.inputs]
-        operands, attributes = onnx_use(case.op_type, tensors, own.attributes, case.outputs)
+        operands, attributes = onnx_operands(case.op_type, tensors, own.attributes, case.outputs)
         arrays = [o.array if isinstance(o, KnownTensor) else o for o in operands]
         again = Case(case.op_type, arrays, attributes, case.outputs)
         with np.errstate(all="ignore"):

@@ -26,10 +26,11 @@ from compiler.frontend.export import export_model
 from compiler.frontend.importing import import_model
 from compiler.kernels.building import module as build
 from compiler.kernels.ops.lowering import LOWERINGS, Context, lowering
-from compiler.net.attributes import Shape, number
+from compiler.net.attributes import Shape, ShapeMismatch, number
+from compiler.net.node import TypedNode
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.registration import REGISTERED, register
-from compiler.net.spec import Kind, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, operator
 from compiler.tensors.dtypes import FLOATS
 from compiler.tools.cli import main, make_parser, with_step
 from tests.kernels.gpu.emulator import COMPILER
@@ -53,17 +54,17 @@ CHAIN = model_of("n = Neg (x)  b = my.domain.Bend <by = 0.25> (n)  y = Tanh (b)"
 EXPECTED = np.tanh(np.where(-X < 0, -X / 4, -X))
 
 
-def bend(use: Use) -> np.ndarray:
+def bend(node: TypedNode) -> np.ndarray:
     """x, or x times `by` below zero."""
-    x = use.array(0)
-    return np.where(x < 0, x * use["by"], x).astype(x.dtype)
+    x = node.array(0)
+    return np.where(x < 0, x * node["by"], x).astype(x.dtype)
 
 
-def matrices(use: Use) -> list[Shape]:
+def matrices(node: TypedNode) -> list[Shape]:
     """The shape of a matrix."""
-    if len(use.shape()) > 2:
-        raise ShapeMismatch(f"its operand has {len(use.shape())} axes")
-    return [use.shape()]
+    if len(node.shape()) > 2:
+        raise ShapeMismatch(f"its operand has {len(node.shape())} axes")
+    return [node.shape()]
 
 
 BEND = operator(Kind.ELEMENTWISE, "T -> T", matrices, {"by": number(0.5)}, evaluate=bend, T=FLOATS)
@@ -209,11 +210,11 @@ from compiler.net.operators.registration import register
 from compiler.net.spec import Kind, operator
 from compiler.tensors.dtypes import FLOATS
 
-def evaluate(use):
-    return np.abs(use.array(0))
+def evaluate(node):
+    return np.abs(node.array(0))
 
-def shapes(use):
-    return [use.shape()]
+def shapes(node):
+    return [node.shape()]
 
 register(NAME, operator(Kind.OPAQUE, "T -> T", shapes, evaluate=evaluate, T=FLOATS))
 """

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from compiler.net.attributes import Attribute, Shape, flag, integer, integers, number, one_of
-from compiler.net.spec import Kind, OpSpec, Use, operator
+from compiler.net.node import TypedNode
+from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import ALL, FLOATS
 
 DOMAIN = "com.microsoft"
 
 
-def _by_rewriting(use: Use) -> list[Shape]:
-    raise AssertionError(f"the shapes of {use.op_type} come from the operators that it becomes")
+def _by_rewriting(node: TypedNode) -> list[Shape]:
+    raise AssertionError(f"the shapes of {node.type} come from the operators that it becomes")
 
 
 def _takes(

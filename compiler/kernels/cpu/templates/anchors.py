@@ -66,7 +66,7 @@ class AnchorTemplate(
     takes_symbols: ClassVar[bool] = False
     """Whether there are nests for extents over symbols."""
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[Config] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[Config] | None:
         """The ways to compute a group around an anchor, if the template can."""
         ...
 
@@ -125,7 +125,7 @@ class AnchorTemplate(
         return all(group.is_packed(*packing) for packing in packings.items()) and bool(packings)
 
 
-def elementwise_context(group: Group, anchor: Node) -> FusionContext | None:
+def elementwise_context(group: Group, anchor: Node[int]) -> FusionContext | None:
     """The operators fused with an anchor; None unless all are computed element by element."""
     around = FusionContext(group, anchor)
     return around if around.elementwise else None

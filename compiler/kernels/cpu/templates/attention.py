@@ -45,7 +45,7 @@ class FusedAttention(AnchorTemplate[None]):
     types = ("Softmax",)
     takes_symbols = True
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[None] | None:
         """The likeliest tiles."""
         attention = attention_of(group)
         if attention is None or not attention.is_plain(group):

@@ -47,7 +47,7 @@ class ByteConvolution(AnchorTemplate[None]):
     name = "byte_convolution"
     types = ("ConvInteger",)
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[None] | None:
         """The likeliest nest."""
         weight = anchor.operand(1)
         spatial = len(group.values[anchor.operand(0)].shape) - 2

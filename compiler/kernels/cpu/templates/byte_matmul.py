@@ -58,7 +58,7 @@ class ByteMatmul(AnchorTemplate[None]):
     name = "byte_matmul"
     types = ("MatMulInteger",)
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[None] | None:
         """The likeliest tile."""
         left, right = (group.values[anchor.operand(i)].shape for i in range(2))
         if not takes_bytes(group, anchor) or min(len(left), len(right)) < 2:
@@ -78,7 +78,7 @@ class ByteMatmul(AnchorTemplate[None]):
 
 
 def byte_matmul_nest(
-    bytes: Matmul, around: FusionContext, group: Group, anchor: Node, target: CpuTarget
+    bytes: Matmul, around: FusionContext, group: Group, anchor: Node[int], target: CpuTarget
 ) -> "ByteMatmulNest":
     """The nest of a multiplication, whose tile is that of as many floats as there are words."""
     depth = words_of(bytes.depth)

@@ -72,7 +72,7 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
     types = ("Conv",)
     takes_symbols = True
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[AnyConfig] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[AnyConfig] | None:
         """The likeliest of each kind, then others near these."""
         conv = read_float_convolution(group, anchor)
         around = elementwise_context(group, anchor) if conv else None
@@ -123,7 +123,7 @@ def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Va
     return values | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
-def read_float_convolution(group: Group, anchor: Node) -> Convolution | None:
+def read_float_convolution(group: Group, anchor: Node[int]) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor, most_axes=3):
         return None
@@ -164,10 +164,10 @@ def _pairs(conv: Convolution) -> tuple[tuple[int, int], ...]:
     return conv.image, conv.kernel, conv.strides, conv.dilations, conv.pads, conv.output
 
 
-def read_convolution(group: Group, anchor: Node) -> Convolution:
+def read_convolution(group: Group, anchor: Node[int]) -> Convolution:
     """The convolution of an operator with one to three spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
-    output = group.values[anchor.outputs[0]].shape
+    output = group.values[anchor.output].shape
     rank, groups = len(image) - 2, anchor.attributes["group"]
     strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
     pads = tuple(anchor.attributes["pads"][:rank])
@@ -187,7 +187,7 @@ def read_convolution(group: Group, anchor: Node) -> Convolution:
     )
 
 
-def constant_weights(group: Group, anchor: Node, most_axes: int = 2) -> bool:
+def constant_weights(group: Group, anchor: Node[int], most_axes: int = 2) -> bool:
     """Whether an operator is a float32 convolution in so many dimensions at most over a weight,
     perhaps of 16 bits, that nothing else in the group reads, with few enough taps for one sum."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]

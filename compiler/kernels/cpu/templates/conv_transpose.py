@@ -47,7 +47,7 @@ class TransposedConvolution(AnchorTemplate[None]):
     name = "transposed_convolution"
     types = ("ConvTranspose",)
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[None] | None:
         """A nest for each output phase, if there are few."""
         transposed = read_transposed(group, anchor)
         if transposed is None or len(transposed.phases) > MOST_PHASES:
@@ -124,12 +124,12 @@ class Transposed:
         )
 
 
-def read_transposed(group: Group, anchor: Node) -> Transposed | None:
+def read_transposed(group: Group, anchor: Node[int]) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor) or not anchor.attributes["finite"]:
         return None
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
-    output = group.values[anchor.outputs[0]].shape
+    output = group.values[anchor.output].shape
     rank, groups = len(image) - 2, anchor.attributes["group"]
     strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
     pads = tuple(anchor.attributes["pads"][:rank])

@@ -52,11 +52,11 @@ class FourBitMatmul(AnchorTemplate[None]):
     name = "four_bit_matmul"
     types = ("MatMulNBits",)
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[None] | None:
         """The tile of the number of rows."""
         operands = [i for i in anchor.inputs if i is not None]
         packable = all(group.is_packable(i) for i in operands[1:])
-        numbers = [group.values[i] for i in (operands[0], *operands[2:], anchor.outputs[0])]
+        numbers = [group.values[i] for i in (operands[0], *operands[2:], anchor.output)]
         plain = all(n.elements and n.dtype in ("float32", "uint8") for n in numbers)
         around = elementwise_context(group, anchor) if packable and plain else None
         if around is None:
@@ -68,7 +68,7 @@ class FourBitMatmul(AnchorTemplate[None]):
 
 
 def four_bit_nest(
-    around: FusionContext, group: Group, anchor: Node, target: CpuTarget
+    around: FusionContext, group: Group, anchor: Node[int], target: CpuTarget
 ) -> "FourBitNest":
     """The nest of a matmul."""
     left = group.values[anchor.operand(0)].shape

@@ -54,7 +54,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
     types = ("MatMul", "Gemm")
     takes_symbols = True
 
-    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[MatmulConfig] | None:
+    def read(self, group: Group, anchor: Node[int], target: CpuTarget) -> Ways[MatmulConfig] | None:
         """Register tiles."""
         problem = read_matmul(group, anchor)
         around = elementwise_context(group, anchor) if problem else None

@@ -135,7 +135,7 @@ def _unsigned_zero_point(around: FusionContext) -> Any:
     return unsigned(tirx.const(0, str(left.dtype)))
 
 
-def takes_bytes(group: Group, anchor: Node) -> bool:
+def takes_bytes(group: Group, anchor: Node[int]) -> bool:
     """Whether an operator multiplies bytes by signed ones without a zero point."""
     values = [group.values[i] for i in anchor.inputs[:2] if i is not None]
     plain = len(anchor.inputs) < 4 or anchor.inputs[3] is None

@@ -60,7 +60,7 @@ def without_ranges(group: Group) -> Group:
 
 def with_folded_results(group: Group) -> Group:
     """The group as a store function sees it: an extreme is a result with the tensor's elements."""
-    values, operators = list(group.values), list[Node]()
+    values, operators = list(group.values), list[Node[int]]()
     for op in group.operators:
         if op.type != PARTIAL_RANGES:
             operators.append(op)

@@ -34,7 +34,7 @@ class Builder:
 
     dtype: str = "float32"
     values: list[TensorInfo] = field(default_factory=list[TensorInfo])
-    operators: list[Node] = field(default_factory=list[Node])
+    operators: list[Node[int]] = field(default_factory=list[Node[int]])
 
     def read(self, shape: Sequence[int], block: int = 0, dtype: str = "") -> int:
         """A read."""

@@ -92,7 +92,7 @@ def group_of(case: Case, shape: Sequence[int]) -> Group:
         values.append(TensorInfo("float32", scales.shape))
         weights.append(True)
     reads = len(values)
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
 
     def add(type: str, inputs: Sequence[int], dtype: str, own: Sequence[int], **kept: Any) -> int:
         values.append(TensorInfo(dtype, tuple(own)))

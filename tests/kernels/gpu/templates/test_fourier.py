@@ -40,7 +40,7 @@ class Case:
         return [*parts.astype("float32")]
 
     @property
-    def operator(self) -> Node:
+    def operator(self) -> Node[int]:
         """The transform of the inputs."""
         count = 1 + self.imaginary
         flags = {"inverse": int(self.inverse), "half": int(self.half)}

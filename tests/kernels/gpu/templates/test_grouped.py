@@ -59,7 +59,7 @@ class Shape:
         return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, p, k, d, s in rows)
 
 
-def residual_convolution(attributes: Mapping[str, Any], stored: str) -> tuple[Node, ...]:
+def residual_convolution(attributes: Mapping[str, Any], stored: str) -> tuple[Node[int], ...]:
     """relu(conv(0, 1) + 2 + 3) of reads of any type, cast to the one that is stored."""
     return (
         Node("Cast", {"to": 1}, (0,), (4,)),

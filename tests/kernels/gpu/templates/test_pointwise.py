@@ -39,7 +39,7 @@ def web(
 ) -> Group:
     """Operators on a matrix, a row, a column and earlier results."""
     values = [TensorInfo("float32", s) for s in (shape, shape[1:], (shape[0], 1), shape)]
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     for type, left, right in steps:
         full = [i % len(values) for i in (left, right)]
         if values[full[0]].shape != shape:
@@ -98,7 +98,7 @@ def test_elements_from_elsewhere():
     """Steps of a recurrence, each of which reads a slice; a transposition keeps the last axis."""
     state, stored = TensorInfo("float32", (3, 7)), TensorInfo("float16", (3, 5, 7))
     steps = TensorInfo("float32", (5, 3, 7))
-    operators = [
+    operators: list[Node[int]] = [
         Node("Cast", {"to": 1}, (1,), (2,)),
         Node("Transpose", {"perm": [1, 0, 2]}, (2,), (3,)),
     ]

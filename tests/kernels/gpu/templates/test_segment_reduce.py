@@ -73,7 +73,7 @@ class Case:
     def group(self) -> Group:
         """The operators around a sum, whose result and quotient are both written."""
         infos = [TensorInfo(a.dtype.name, a.shape) for a in self.inputs()]
-        operators, updates = list[Node](), 0
+        operators, updates = list[Node[int]](), 0
 
         def add(type: str, inputs: tuple[int, ...], info: TensorInfo, **attributes: Any) -> int:
             infos.append(info)

@@ -85,7 +85,7 @@ def separable(
         TensorInfo("float32", (shape.rows,)),
         TensorInfo(dtype, result, block[1]),
     ]
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
 
     def add(type: str, inputs: Sequence[int], info: TensorInfo, **attributes: object) -> int:
         values.append(info)

@@ -52,7 +52,7 @@ def as_float(element: Any, dtype: str) -> Any:
 
 def rounding_of(group: Group, attention: Attention, target: GpuTarget) -> Rounding:
     """The functions of an attention's weights and results."""
-    softmax, second = (group.operators[i].outputs[0] for i in (attention.softmax, attention.second))
+    softmax, second = (group.operators[i].output for i in (attention.softmax, attention.second))
     weights = _Chain(group, softmax, attention.weights)
     weight, factor = _factored(group, attention, weights.element())
     results = _Chain(group, second, attention.results)
@@ -95,12 +95,12 @@ class _Chain:
                 for v in operator.inputs
             )
             chain.append(replace(operator, inputs=inputs))
-            last = operator.outputs[0]
+            last = operator.output
             values[last] = replace(values[last], shape=values[self.value].shape, block=0)
         around = replace(self.group, values=(*values,), operators=(*chain,), outputs=(last,))
         return FusionContext(around, anchor)
 
-    def _kept(self) -> list[Node]:
+    def _kept(self) -> list[Node[int]]:
         kept = [self.group.operators[i] for i in self.operators]
         while kept and kept[-1].type == "Cast":
             kept.pop()
@@ -116,7 +116,7 @@ def _factored(group: Group, attention: Attention, element: Any) -> tuple[Any, fl
     return element, 1.0
 
 
-def _bound(group: Group, operators: Sequence[Node]) -> float:
+def _bound(group: Group, operators: Sequence[Node[int]]) -> float:
     """A bound of what ends in a Clip and shifts of it; infinity for anything else."""
     total = 0.0
     for operator in reversed(operators):

@@ -74,7 +74,7 @@ BYTE_WGMMA_HEADERS = (
 """Headers of tiles of integers by WGMMA."""
 
 
-def read_byte_problem(group: Group, anchor: Node) -> ByteProblem | None:
+def read_byte_problem(group: Group, anchor: Node[int]) -> ByteProblem | None:
     """The problem of a contraction by constant weights without a zero point; None for any other.
 
     The other operand is contiguous in k: a matrix, or an image in channel blocks. Its zero point is
@@ -118,7 +118,7 @@ def _reaches_past(problem: Problem) -> bool:
     return any((n - 1) * s + (w - 1) * d >= size for size, n, w, s, d in axes)
 
 
-def _zero_point(group: Group, anchor: Node, index: int) -> int | None:
+def _zero_point(group: Group, anchor: Node[int], index: int) -> int | None:
     """The zero point that an operand is; 0 if it is left out, None unless it is one constant."""
     value = anchor.inputs[index] if index < len(anchor.inputs) else None
     if value is None:

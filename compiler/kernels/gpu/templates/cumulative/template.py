@@ -39,7 +39,7 @@ class Config:
 class Problem(AxisRows):
     """Running sums of each row."""
 
-    operator: Node
+    operator: Node[int]
     dtype: str
 
     @property

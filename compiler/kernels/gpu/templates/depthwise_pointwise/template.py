@@ -57,7 +57,7 @@ class Problem:
     gemm: GemmProblem
     relu: bool
     rest: Group
-    anchor: Node
+    anchor: Node[int]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
         if len(convolutions) != 2 or not target.fuses_depthwise_pointwise:
             return None
         depthwise, pointwise = convolutions
-        middle = depthwise.outputs[0]
+        middle = depthwise.output
         alone = group.users(middle) == [pointwise] and middle not in group.outputs
         if pointwise.inputs[0] != middle or not alone or None not in (*depthwise.inputs, None)[2:3]:
             return None
@@ -143,14 +143,12 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
         return replace(kernel, packings=tuple(packings), flops=flops)
 
 
-def _shapes(group: Group, conv: Node) -> ConvolutionShapes:
-    image, weight, result = (
-        group.values[i or 0].shape for i in (*conv.inputs[:2], conv.outputs[0])
-    )
+def _shapes(group: Group, conv: Node[int]) -> ConvolutionShapes:
+    image, weight, result = (group.values[i or 0].shape for i in (*conv.inputs[:2], conv.output))
     return ConvolutionShapes(image, weight, result, conv.attributes)
 
 
-def _relu(group: Group, depthwise: Node) -> Node | None:
+def _relu(group: Group, depthwise: Node[int]) -> Node[int] | None:
     """The Relu whose only user is the depthwise convolution."""
     image = depthwise.inputs[0]
     maker = next((op for op in group.operators if image in op.outputs), None)

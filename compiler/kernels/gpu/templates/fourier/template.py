@@ -27,7 +27,7 @@ ELEMENT_BYTES = 8
 class Problem:
     """A transform of `rows` of `have` elements, of which `bins` are wanted."""
 
-    operator: Node
+    operator: Node[int]
     rows: int
     have: int
     length: int

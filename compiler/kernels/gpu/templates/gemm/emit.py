@@ -104,7 +104,7 @@ def operand_parameters(problem: Problem, kind: str) -> list[Parameter]:
 
 def tiled_kernel(
     group: Group,
-    anchor: Node,
+    anchor: Node[int],
     problem: Problem,
     tile: Tile,
     target: GpuTarget,
@@ -145,7 +145,7 @@ class Emitter:
     """Writes the CUDA text of one problem, whose epilogue is a store function."""
 
     group: Group
-    anchor: Node
+    anchor: Node[int]
     problem: Problem
     store: StoreFunction
     target: GpuTarget

@@ -21,19 +21,19 @@ class FourBitOperands:
     zero_type: str
 
 
-def four_bit_anchor(group: Group) -> Node | None:
+def four_bit_anchor(group: Group) -> Node[int] | None:
     """The only matmul by weights of four bits of a group."""
     return group.only("MatMulNBits")
 
 
-def read_four_bits(group: Group, anchor: Node, most_rows: int) -> FourBitOperands | None:
+def read_four_bits(group: Group, anchor: Node[int], most_rows: int) -> FourBitOperands | None:
     """The operands of a matmul; None with more rows or where weights are not constant."""
     left = find_operand(group, anchor.inputs[0])
     reads = [i for i in anchor.inputs[1:] if i is not None]
     if left is None or left.block or not all(group.is_packable(i) for i in reads):
         return None
     depth, columns = anchor.attributes["K"], anchor.attributes["N"]
-    rows = prod(group.values[anchor.outputs[0]].shape[:-1])
+    rows = prod(group.values[anchor.output].shape[:-1])
     matrix = reshaped(left.view, (rows, depth))
     floats = all(group.values[i].dtype == "float32" for i in (anchor.operand(0), reads[1]))
     if not floats or matrix is None or not 0 < rows <= most_rows:

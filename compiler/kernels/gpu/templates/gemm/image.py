@@ -126,14 +126,14 @@ def _triple(values: Sequence[int], missing: int) -> Triple:
 
 
 def image_problem(
-    group: Group, anchor: Node, weight: Operand, image: Operand, merged: int = 1
+    group: Group, anchor: Node[int], weight: Operand, image: Operand, merged: int = 1
 ) -> Problem | None:
     """The problem of a convolution, or of a transposed one whose weights are constant.
 
     Where groups are merged, an infinity in one makes the results of the others NaN.
     """
     groups = anchor.attributes["group"] // merged
-    transposed, shape = anchor.type == "ConvTranspose", group.values[anchor.outputs[0]].shape
+    transposed, shape = anchor.type == "ConvTranspose", group.values[anchor.output].shape
     channels, rows = image.view.shape[1] // groups, shape[1] // groups
     form = _image_form(image, channels)
     narrow = groups > 1 and rows < (4 if form is Form.BLOCKS else 8)
@@ -202,10 +202,10 @@ def _packing(
     return f"diagonal:{groups * merged},{merged}|{packing}" if merged > 1 else packing
 
 
-def pointwise_problem(group: Group, anchor: Node, weight: Operand, image: Operand) -> Problem:
+def pointwise_problem(group: Group, anchor: Node[int], weight: Operand, image: Operand) -> Problem:
     """The problem of a pointwise convolution whose image each block computes itself."""
     rows, channels = weight.view.shape[:2]
-    output = group.values[anchor.outputs[0]].shape
+    output = group.values[anchor.output].shape
     pixels, k = prod(output[2:]), round_up(channels, weight.chunk)
     gather = Gather(
         channels=channels,
@@ -298,11 +298,11 @@ def _phase_packing(weight: Operand, groups: int, form: Form, phases: Phases) -> 
 
 
 def _read_gather(
-    group: Group, anchor: Node, channels: int, weight: Operand, source: Operand, form: Form
+    group: Group, anchor: Node[int], channels: int, weight: Operand, source: Operand, form: Form
 ) -> Gather:
     """The im2col mapping of a convolution."""
     image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])
-    output = group.values[anchor.outputs[0]].shape
+    output = group.values[anchor.output].shape
     rank, transposed = len(image) - 2, anchor.type == "ConvTranspose"
     strides, dilations = (list(anchor.attributes[name]) for name in ("strides", "dilations"))
     pads = anchor.attributes["pads"][:rank]

@@ -15,7 +15,7 @@ FEW_ROWS = 4
 
 
 def matmul_problem(
-    group: Group, anchor: Node, left: Operand, right: Operand, few_rows: int = FEW_ROWS
+    group: Group, anchor: Node[int], left: Operand, right: Operand, few_rows: int = FEW_ROWS
 ) -> Problem | None:
     """The problem of a matmul; None when A is not contiguous in k.
 

@@ -24,7 +24,7 @@ VECTORS = {1: (16, 8, 4), 2: (8, 4)}
 """How many results of one or two bytes a thread may store as a vector; of others four."""
 
 
-def read_problem(group: Group, anchor: Node, merged: int = 1) -> Problem | None:
+def read_problem(group: Group, anchor: Node[int], merged: int = 1) -> Problem | None:
     """The problem of a contraction whose operands are reads of one type; None for any other.
 
     `merged` groups of a convolution are computed as one.
@@ -43,7 +43,7 @@ def read_problem(group: Group, anchor: Node, merged: int = 1) -> Problem | None:
     return problem and replace(problem, vector=result_vector(group, problem))
 
 
-def read_runtime_rows(group: Group, anchor: Node) -> Problem | None:
+def read_runtime_rows(group: Group, anchor: Node[int]) -> Problem | None:
     """The problem of a MatMul or a Gemm of which sizes decide the rows, and nothing else.
 
     None for any other. It is read for several numbers of rows, which must give the same but for
@@ -90,7 +90,7 @@ def result_vector(group: Group, problem: Problem) -> int:
     return fits[0] if fits and in_order and not result.block else 0
 
 
-def merges(group: Group, anchor: Node) -> list[int]:
+def merges(group: Group, anchor: Node[int]) -> list[int]:
     """How many groups of a convolution to merge so that they fill tensor cores.
 
     The fewest that fill the rows of a tile, and the fewest with one tap per k-step, which are
@@ -108,12 +108,12 @@ def merges(group: Group, anchor: Node) -> list[int]:
     return sorted(counts) if channels > 1 and image.block else []
 
 
-def contraction_of(group: Group) -> Node | None:
+def contraction_of(group: Group) -> Node[int] | None:
     """The only contraction of a group."""
     return group.only(*FLOAT_CONTRACTIONS)
 
 
-def read_problems(group: Group, anchor: Node, target: GpuTarget) -> list[Problem]:
+def read_problems(group: Group, anchor: Node[int], target: GpuTarget) -> list[Problem]:
     """The GEMMs that can compute a contraction, merged groups of channels last."""
     problems = [read_problem(group, anchor)]
     problems += [read_problem(group, anchor, n) for n in merges(group, anchor)]
@@ -126,7 +126,7 @@ def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
     return short and target.has_mma
 
 
-def is_gemv(anchor: Node, problem: Problem) -> bool:
+def is_gemv(anchor: Node[int], problem: Problem) -> bool:
     """Whether a contraction is a GEMV, or of few rows: bound by reading its matrix."""
     few = problem.m <= FEW_ROWS and problem.form is Form.LINES
     return few and anchor.type in GEMMS

@@ -144,7 +144,7 @@ class _Emitter(Emitter):
         return self._result(text, (launch,), (), exact=True)
 
 
-def _problem(group: Group, anchor: Node) -> FourBitProblem | None:
+def _problem(group: Group, anchor: Node[int]) -> FourBitProblem | None:
     """The problem of a matmul; None where operands are not in memory as the kernel reads them."""
     matmul = read_four_bits(group, anchor, MOST_GEMV_ROWS)
     if matmul is None:

@@ -34,7 +34,7 @@ class Problem:
     the read that vectors are loaded from; None where elements are computed or stored otherwise.
     """
 
-    anchor: Node
+    anchor: Node[int]
     context: FusionContext
     groups: int
     blocked: bool

@@ -184,7 +184,7 @@ def _thread_us(problem: Problem, config: Config) -> float:
     return fmas / FMAS + loads / LOADS
 
 
-def read_grouped(group: Group, anchor: Node) -> Problem | None:
+def read_grouped(group: Group, anchor: Node[int]) -> Problem | None:
     """The problem of a convolution with constant weights in groups of few channels; else None."""
     conv = read_convolution_problem(group, anchor)
     if conv is None or conv.weight.dtype not in ("float32", conv.image.dtype):

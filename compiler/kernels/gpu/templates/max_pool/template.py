@@ -30,7 +30,7 @@ measured."""
 class Problem:
     """One pooling: `source` and `result` are shapes (N, C, *spatial)."""
 
-    anchor: Node
+    anchor: Node[int]
     image: Operand
     source: tuple[int, ...]
     result: tuple[int, ...]

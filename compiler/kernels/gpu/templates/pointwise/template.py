@@ -64,7 +64,7 @@ def _kinds(group: Group) -> tuple[Kind, ...]:
     return (Kind.ELEMENTWISE, Kind.VIEW, *[Kind.INJECTIVE] * injective)
 
 
-def _is_tiled(operator: Node) -> bool:
+def _is_tiled(operator: Node[int]) -> bool:
     """Whether the last axis is another one before: the generic schedule has tiles for that."""
     if operator.type != "Transpose":
         return False

@@ -41,12 +41,12 @@ class Problem:
     """A recurrence and its operands and results by name; those left out are missing."""
 
     sizes: Recurrence
-    operator: Node
+    operator: Node[int]
     reads: Mapping[str, Buffer]
     writes: Mapping[str, Buffer]
 
 
-def _reads(group: Group, operator: Node) -> dict[str, Buffer] | None:
+def _reads(group: Group, operator: Node[int]) -> dict[str, Buffer] | None:
     """The operands that are given; None if one is not a whole tensor that the kernel reads."""
     buffers: dict[str, Buffer] = {}
     for name, value in zip(READS, operator.inputs, strict=False):
@@ -64,7 +64,7 @@ def _reads(group: Group, operator: Node) -> dict[str, Buffer] | None:
     return buffers
 
 
-def _writes(group: Group, operator: Node) -> dict[str, Buffer] | None:
+def _writes(group: Group, operator: Node[int]) -> dict[str, Buffer] | None:
     """The results that are stored; None if one is in blocks of channels or is stored twice."""
     buffers: dict[str, Buffer] = {}
     for place, (value, info) in enumerate(zip(group.outputs, group.writes, strict=True)):

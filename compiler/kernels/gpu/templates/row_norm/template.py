@@ -58,7 +58,7 @@ EPSILON = 1e-5
 class Problem:
     """A normalisation with its prologue and epilogue; it reduces the axes from `first` on."""
 
-    anchor: Node
+    anchor: Node[int]
     context: FusionContext
     first: int
 
@@ -159,7 +159,7 @@ def _several_rows(problem: Problem) -> Iterator[Config]:
             yield Config(32, several)
 
 
-def _is_plain(group: Group, anchor: Node) -> bool:
+def _is_plain(group: Group, anchor: Node[int]) -> bool:
     """Whether an anchor has float32 operands and one result."""
     used = [i for i in anchor.inputs if i is not None]
     results = [i for i in anchor.outputs if group.values[i].dtype]

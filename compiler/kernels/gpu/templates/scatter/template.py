@@ -40,7 +40,7 @@ class Problem:
     indices' shape without the axis; where that is the only axis, its elements are slices too.
     """
 
-    operator: Node
+    operator: Node[int]
     shape: tuple[int, ...]
     places: tuple[int, ...]
     axis: int

@@ -46,7 +46,7 @@ COUNTERS = 11_000
 class Problem:
     """Some updates, each with the index of a slot, which the group may compute."""
 
-    anchor: Node
+    anchor: Node[int]
     indices: str
     updates: int
     slots: int

@@ -53,7 +53,7 @@ class Problem:
     the reduction, before and after these a Concat's other operands.
     """
 
-    anchor: Node
+    anchor: Node[int]
     context: FusionContext
     updates: int
     rows: Rows | None
@@ -122,19 +122,19 @@ def read_segment_reduce(group: Group) -> Problem | None:
     )
 
 
-def _place(group: Group, anchor: Node, context: FusionContext) -> tuple[int, int] | None:
+def _place(group: Group, anchor: Node[int], context: FusionContext) -> tuple[int, int] | None:
     """Where in a row of the results the elements of a reduction are, and its length."""
     columns = prod(context.shape[1:])
     if context.elementwise:
         return 0, columns
-    following, concats = {anchor.outputs[0]}, list[Node]()
+    following, concats = {anchor.output}, list[Node[int]]()
     for op in group.operators:
         if following.intersection(op.inputs):
             following.update(op.outputs)
             concats += [op] if op.type == "Concat" else []
     if len(concats) != 1 or context.reduces:
         return None
-    whole = squeezed_shape(group.values[concats[0].outputs[0]].shape)
+    whole = squeezed_shape(group.values[concats[0].output].shape)
     operands = [group.values[i or 0].shape for i in concats[0].inputs]
     own = [k for k, value in enumerate(concats[0].inputs) if value in following]
     joined = concats[0].attributes["axis"] == 1 and len(own) == 1
@@ -164,7 +164,7 @@ def _rows(group: Group, value: int) -> Rows | None:
     return replace(rows, indices=indices)
 
 
-def _gathers_rows(group: Group, op: Node) -> bool:
+def _gathers_rows(group: Group, op: Node[int]) -> bool:
     """Whether an operator gives the rows that a vector of indices names, one after another."""
     if op.type == "Gather":
         ranks = [len(group.values[op.operand(i)].shape) for i in range(2)]

@@ -157,7 +157,7 @@ class _Emitter(SkinnyEmitter):
         )
 
 
-def _problem(group: Group, anchor: Node, target: GpuTarget) -> FourBitProblem | None:
+def _problem(group: Group, anchor: Node[int], target: GpuTarget) -> FourBitProblem | None:
     """The problem of a matmul; None where tensor cores do not multiply so exactly, or without."""
     matmul = read_four_bits(group, anchor, MOST_ROWS)
     able = target.has_mma and target.precision in TERMS

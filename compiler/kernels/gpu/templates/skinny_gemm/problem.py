@@ -84,7 +84,7 @@ class SkinnyProblem:
         return count * run * self.gemm.element_bytes
 
 
-def read_skinny_problem(group: Group, anchor: Node, target: GpuTarget) -> SkinnyProblem | None:
+def read_skinny_problem(group: Group, anchor: Node[int], target: GpuTarget) -> SkinnyProblem | None:
     """The problem of a matmul of few rows whose weights tensor cores multiply as they are stored.
 
     None for any other: floats have to be rounded beforehand, to tf32.

@@ -28,8 +28,8 @@ class Problem:
 
     shape: tuple[int, ...]
     image: Operand
-    first: Node
-    second: Node
+    first: Node[int]
+    second: Node[int]
     weights: tuple[Operand, Operand]
     squeezed: int
     gate: int

@@ -36,7 +36,9 @@ from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
-def _after(name: str, group: Group, conv: Node, value: int, target: GpuTarget) -> StoreFunction:
+def _after(
+    name: str, group: Group, conv: Node[int], value: int, target: GpuTarget
+) -> StoreFunction:
     """A value that follows from one sum of a convolution on one pixel."""
     context = FusionContext(group, conv)
     outer, row = place = [variable(part) for part in ("outer", "row")]

@@ -171,9 +171,9 @@ class Problem(ConvolutionProblem):
         return "|".join([*parts, "round:10"] if rounded else parts)
 
 
-def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
+def read_stem(group: Group, anchor: Node[int], target: GpuTarget) -> Problem | None:
     """The problem of a convolution if tensor cores can compute it and its weights are constant."""
-    conv, output = read_convolution_problem(group, anchor), group.values[anchor.outputs[0]]
+    conv, output = read_convolution_problem(group, anchor), group.values[anchor.output]
     if conv is None or output.dtype != "float32":
         return None
     image, weight, shape = conv.image, conv.weight, conv.source

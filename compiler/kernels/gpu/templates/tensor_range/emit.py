@@ -50,8 +50,8 @@ class Problem:
     """
 
     tensor: int
-    lowest: Node
-    highest: Node
+    lowest: Node[int]
+    highest: Node[int]
     shape: tuple[int, ...]
     wide: tuple[int, ...]
     scalars: tuple[int, ...]
@@ -92,7 +92,7 @@ def read_range(group: Group) -> Problem | None:
     )
     if tensor_range is None or others or not _is_all(group, tensor_range):
         return None
-    sums = [op.outputs[0] for op in group.operators if is_row_sum(group, op)]
+    sums = [op.output for op in group.operators if is_row_sum(group, op)]
     if len(sums) > 1 or not set(sums) <= set(group.outputs):
         return None
     several = (v for v in group.outputs if prod(group.values[v].shape) > 1)
@@ -120,7 +120,7 @@ def _is_all(group: Group, tensor_range: TensorRange) -> bool:
     return all(_leads_to(group, group.operators[i], tensor_range.tensor) for i in rest)
 
 
-def _leads_to(group: Group, op: Node, tensor: int) -> bool:
+def _leads_to(group: Group, op: Node[int], tensor: int) -> bool:
     """Whether an operator casts what a group reads to the tensor of its range."""
     source = op.inputs[0] if op.type == "Cast" else None
     return op.outputs == (tensor,) and source is not None and source < group.inputs
@@ -148,7 +148,7 @@ def after_range(group: Group, problem: Problem, results: Sequence[int]) -> Group
 
     Of the sums of rows it has the addends, as a folded result.
     """
-    given = [*(op.outputs[0] for op in (problem.lowest, problem.highest)), problem.tensor]
+    given = [*(op.output for op in (problem.lowest, problem.highest)), problem.tensor]
     numbers = {value: group.inputs + i for i, value in enumerate(given)}
 
     def number(value: int) -> int:
@@ -158,7 +158,7 @@ def after_range(group: Group, problem: Problem, results: Sequence[int]) -> Group
     infos = {problem.sums: addends}
     kept = (
         replace(op, type="Identity", attributes={}, inputs=op.inputs[:1])
-        if op.outputs[0] in infos
+        if op.output in infos
         else op
         for op in group.operators
         if numbers.keys().isdisjoint(op.outputs)

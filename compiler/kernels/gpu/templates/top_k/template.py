@@ -89,7 +89,7 @@ class Merging:
 class Problem(AxisRows):
     """The first `count` elements of each row."""
 
-    operator: Node
+    operator: Node[int]
     dtype: str
     count: int
     largest: bool

@@ -1,4 +1,4 @@
-"""Operators of the dialect as uses of their entries in the operator table."""
+"""Operators of the dialect as nodes of an operator graph, which rules and facts take."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.types import dtype_of, example_shape, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
-from compiler.net.operators import OPERATORS
-from compiler.net.spec import Shape, Use
+from compiler.net.attributes import Shape
+from compiler.net.node import Node
 from compiler.tensors.extents import at_hints
 from compiler.tensors.substitution import mapped_extents
 
@@ -54,15 +54,16 @@ def used_values(op: OperatorOp) -> list[UsedValue | None]:
     return [None if isinstance(v.type, NoneType) else UsedValue(v) for v in op.inputs]
 
 
-def operator_use(op: OperatorOp) -> Use:
-    """An operator as a use of its entry, which the entry's rules and facts take."""
-    entry = OPERATORS[op.type_name]
-    return Use(op.type_name, entry, used_values(op), attributes_of(op), len(op.outputs))
+def node_of(op: OperatorOp) -> Node[UsedValue]:
+    """An operator as a node."""
+    outputs = [*map(UsedValue, op.outputs)]
+    return Node(op.type_name, attributes_of(op), used_values(op), outputs, op.node_name)
 
 
-def example_use(op: OperatorOp) -> Use:
-    """An operator as a use of its entry for the example sizes of symbols, as costs are counted."""
-    use = operator_use(op)
-    inputs = [value and UsedExample(value.value) for value in used_values(op)]
-    attributes = {name: mapped_extents(value, at_hints) for name, value in use.attributes.items()}
-    return Use(op.type_name, OPERATORS[op.type_name], inputs, attributes, use.outputs)
+def example_node(op: OperatorOp) -> Node[UsedExample]:
+    """An operator as a node for the example sizes of symbols, as costs are counted."""
+    node = node_of(op)
+    inputs = [value and UsedExample(value.value) for value in node.inputs]
+    attributes = {name: mapped_extents(value, at_hints) for name, value in node.attributes.items()}
+    outputs = [UsedExample(value.value) for value in node.outputs]
+    return Node(node.type, attributes, inputs, outputs, node.node)
