@@ -8,7 +8,7 @@ from compiler.graph.network import Network, Node
 from compiler.net.attributes import Mismatch
 from compiler.net.maps import strided
 from compiler.net.operators.movement import is_movement, maps_of
-from compiler.net.spec import KnownTensor
+from compiler.net.spec import KnownTensor, to_infer
 from compiler.tensors.strides import StridedWindow
 
 GEMM_TYPES = ("float32", "float16", "bfloat16")
@@ -37,8 +37,9 @@ def window_through(
         for value, constant in zip(node.inputs, constants, strict=True)
     ]
     shapes = [network.values[value].shape for value in node.outputs]
+    typed = Node(node.type, node.attributes, inputs, to_infer(len(shapes)))
     try:
-        maps = maps_of(node.type, inputs, node.attributes, shapes)[node.outputs.index(output)]
+        maps = maps_of(typed, shapes)[node.outputs.index(output)]
     except Mismatch:  # what decides the maps is computed at run time
         return None
     if len(maps) != 1 or maps[0].operand != 0:

@@ -3,9 +3,8 @@
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.nodes import used_values
+from compiler.ir.nodes import node_of
 from compiler.ir.types import shape_of
-from compiler.ir.values import attributes_of
 from compiler.net.maps import Maps
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.movement import maps_of
@@ -21,4 +20,4 @@ def moved_operands(op: OperatorOp) -> list[SSAValue]:
 def operator_maps(op: OperatorOp) -> Maps:
     """The maps of each result; none of an operator that computes."""
     shapes = [shape_of(value.type) for value in op.outputs]
-    return maps_of(op.type_name, used_values(op), attributes_of(op), shapes)
+    return maps_of(node_of(op), shapes)

@@ -41,7 +41,7 @@ def activation(type: str) -> Callable[[Elements], Elements]:
         named = [p for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
         def lower(context: Context) -> te.Tensor:
-            own = {parameter.name: context.attribute(parameter.name) for parameter in named}
+            own = {parameter.name: context[parameter.name] for parameter in named}
             return elementwise(context, partial(function, **own))
 
         lowering(type)(lower)
@@ -119,7 +119,7 @@ def _hard_swish(x: Scalar) -> Scalar:
 @lowering("Gelu")
 def lower_gelu(context: Context) -> te.Tensor:
     """Gaussian error linear unit."""
-    approximate = context.attribute("approximate")
+    approximate = context["approximate"]
     return elementwise(context, lambda x: _gelu(x, approximate, context.output.dtype))
 
 

@@ -90,7 +90,7 @@ def elementwise(context: Context, function: Function) -> te.Tensor:
         scalars = [context.element(i, indices) for i in positions]
         return cast(function(*[cast(s, wide(dtype_of(s))) for s in scalars]), dtype)
 
-    return te.compute(context.output.shape, body, name=context.operator.type)
+    return te.compute(context.output.shape, body, name=context.type)
 
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:

@@ -42,7 +42,7 @@ def _convolution(
     multiplied: Callable[[Any, Any], Any],
 ) -> te.Tensor:
     """The sums of an image's elements, some of them padding, multiplied by weights."""
-    kernel, groups = context.info(1).shape, context.attribute("group")
+    kernel, groups = context.shape(1), context["group"]
     window = window_of(context, kernel[2:])
     source, weight = padded(operands[0], window, padding), operands[1]
     channel = te.reduce_axis((0, kernel[1]), "channel")
@@ -55,7 +55,7 @@ def _convolution(
         value = multiplied(left, weight(c, channel, *offsets))
         return sum_reducer(value, axis=[channel, *offsets])
 
-    return te.compute(context.output.shape, body, name=context.operator.type)
+    return te.compute(context.output.shape, body, name=context.type)
 
 
 def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
@@ -93,8 +93,8 @@ def zero_point(context: Context, operand: int) -> Any:
     """The zero point of operand 0 or 1, which is operand 2 or 3; 0 if it is left out."""
     index = operand + 2
     if not context.has(index):
-        return tirx.const(0, context.info(operand).dtype)
-    return context.tensor(index)(*[0] * len(context.info(index).shape))
+        return tirx.const(0, context.operand(operand).dtype)
+    return context.tensor(index)(*[0] * len(context.shape(index)))
 
 
 def _difference(value: Any, zero: Any) -> Any:
@@ -106,10 +106,10 @@ def _difference(value: Any, zero: Any) -> Any:
 def lower_conv_transpose(context: Context) -> te.Tensor:
     """Transposed convolution, gathered: each output sums the taps that reach it."""
     data, weight = context.tensor(0), context.tensor(1)
-    shape, kernel = context.info(0).shape, context.info(1).shape
-    groups, rank = context.attribute("group"), len(shape) - 2
-    strides, dilations = context.attribute("strides"), context.attribute("dilations")
-    before = context.attribute("pads")[:rank]
+    shape, kernel = context.shape(0), context.shape(1)
+    groups, rank = context["group"], len(shape) - 2
+    strides, dilations = context["strides"], context["dilations"]
+    before = context["pads"][:rank]
     accumulator = wide(context.output.dtype)
     channels, per_group = shape[1] // groups, kernel[1]
     channel = te.reduce_axis((0, channels), "channel")
@@ -160,7 +160,7 @@ def lower_matmul(context: Context) -> te.Tensor:
 @lowering("MatMulFloat8")
 def lower_matmul_float8(context: Context) -> te.Tensor:
     """A MatMul of floats of a byte, multiplied and summed in float32."""
-    left, right = context.info(0).code, context.info(1).code
+    left, right = context.operand(0).code, context.operand(1).code
     return _matmul(context, lambda x: number_of(x, left), lambda y: number_of(y, right))
 
 
@@ -175,9 +175,9 @@ def lower_matmul_integer(context: Context) -> te.Tensor:
 def lower_matmul_n_bits(context: Context) -> te.Tensor:
     """A MatMul by rows of integers of four bits, unpacked as they are multiplied."""
     packed, scales = context.tensor(1), context.tensor(2)
-    size, accumulator = context.attribute("block_size"), wide(context.output.dtype)
+    size, accumulator = context["block_size"], wide(context.output.dtype)
     zeros = four_bit_zero_point(context)
-    a, k = context.tensor(0), te.reduce_axis((0, context.attribute("K")), "k")
+    a, k = context.tensor(0), te.reduce_axis((0, context["K"]), "k")
 
     def body(*indices: Any) -> Any:
         *lead, n = indices
@@ -196,7 +196,7 @@ def four_bit_zero_point(context: Context) -> Callable[[Any, Any, str], Any]:
     if not context.has(3):
         return lambda n, block, dtype: tirx.const(FOUR_BIT_MIDDLE, dtype)
     zeros = context.tensor(3)
-    if context.info(3).dtype != "uint8":
+    if context.operand(3).dtype != "uint8":
         return lambda n, block, dtype: cast(zeros(n, block), dtype)
 
     def of_nibble(n: Any, block: Any, dtype: str) -> Any:
@@ -208,7 +208,7 @@ def four_bit_zero_point(context: Context) -> Callable[[Any, Any, str], Any]:
 def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tensor:
     """The sums of elements, each computed from one of its operand."""
     a, b = context.tensor(0), context.tensor(1)
-    left, right = context.info(0).shape, context.info(1).shape
+    left, right = context.shape(0), context.shape(1)
     k = te.reduce_axis((0, left[-1]), "k")
 
     result = context.output.shape
@@ -226,7 +226,7 @@ def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tenso
         y = right_of(b(*batch(right[:-2], lead), k, *column))
         return sum_reducer(wrapping.multiply(x, y), axis=k)
 
-    return in_runs(te.compute(context.output.shape, body, name=context.operator.type))
+    return in_runs(te.compute(context.output.shape, body, name=context.type))
 
 
 @lowering("Gemm")
@@ -235,8 +235,8 @@ def lower_gemm(context: Context) -> te.Tensor:
 
     Fractions of integers are added in float64, and the sum is truncated.
     """
-    a, b, shape = context.tensor(0), context.tensor(1), context.info(0).shape
-    left, right = context.attribute("transA"), context.attribute("transB")
+    a, b, shape = context.tensor(0), context.tensor(1), context.shape(0)
+    left, right = context["transA"], context["transB"]
     dtype = context.output.dtype
     accumulator = wide(dtype)
     k = te.reduce_axis((0, shape[0] if left else shape[1]), "k")
@@ -247,8 +247,8 @@ def lower_gemm(context: Context) -> te.Tensor:
         return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
     result = in_runs(te.compute(context.output.shape, body, name="Gemm"))
-    alpha = float(context.attribute("alpha"))
-    beta = float(context.attribute("beta")) if context.has(2) else 0.0
+    alpha = float(context["alpha"])
+    beta = float(context["beta"]) if context.has(2) else 0.0
     if alpha == 1.0 and not context.has(2):
         return converted(result, dtype)
     fractions = dtype in INTEGERS and not (alpha.is_integer() and beta.is_integer())
@@ -273,8 +273,8 @@ def lower_gemm(context: Context) -> te.Tensor:
 @lowering("Einsum")
 def lower_einsum(context: Context) -> te.Tensor:
     """Einstein summation with implicit results and ellipses."""
-    shapes = [context.info(i).shape for i in range(len(context.inputs))]
-    terms, result = einsum_terms(context.attribute("equation"), [*map(len, shapes)])
+    shapes = [context.shape(i) for i in range(len(context.inputs))]
+    terms, result = einsum_terms(context["equation"], [*map(len, shapes)])
     extents: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for label, extent in zip(term, shape, strict=True):

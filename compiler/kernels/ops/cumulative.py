@@ -73,8 +73,8 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     before it. Of rows in parts, all parts are added up first.
     """
     output = context.output
-    scan = Scan(*rows_along(output.shape, context.attribute("axis")))
-    exclusive, reverse = context.attribute("exclusive"), context.attribute("reverse")
+    scan = Scan(*rows_along(output.shape, context["axis"]))
+    exclusive, reverse = context["exclusive"], context["reverse"]
     dtype = wide(output.dtype)
     if dtype == "float32" and may_exceed(scan.length, LONG_SUM):
         dtype = "float64"
@@ -154,7 +154,7 @@ def _totals(scan: Scan, data: Any, place: Any, dtype: str) -> Any:
 @lowering(POSITIONS)
 def lower_positions(context: Context) -> te.Tensor:
     """Each number, from its position."""
-    first, step = context.attribute("first"), context.attribute("step")
+    first, step = context["first"], context["step"]
 
     def body(position: Any) -> Any:
         number = wrapping.convert(position * step + first, context.output.dtype)

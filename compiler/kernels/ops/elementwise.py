@@ -151,7 +151,7 @@ for _name in (
 @lowering("Max", "Min")
 def lower_extreme(context: Context) -> te.Tensor:
     """The largest or smallest of any number of inputs."""
-    pick = maximum if context.operator.type == "Max" else minimum
+    pick = maximum if context.type == "Max" else minimum
 
     def function(first: Scalar, *others: Scalar) -> Scalar:
         for other in others:
@@ -164,13 +164,13 @@ def lower_extreme(context: Context) -> te.Tensor:
 @lowering("Mod")
 def lower_modulo(context: Context) -> te.Tensor:
     """Python's remainder, or C's with `fmod`."""
-    return elementwise(context, _remainder if context.attribute("fmod") else _modulo)
+    return elementwise(context, _remainder if context["fmod"] else _modulo)
 
 
 @lowering("BitShift")
 def lower_bit_shift(context: Context) -> te.Tensor:
     """Shift left or right; a count outside the width shifts everything out."""
-    left = context.attribute("direction") == "LEFT"
+    left = context["direction"] == "LEFT"
     bits = numpy.dtype(context.output.dtype).itemsize * 8
 
     def function(x: Scalar, count: Scalar) -> Scalar:
@@ -192,15 +192,15 @@ def lower_convert(context: Context) -> te.Tensor:
     A cast that `rounds` is to int32, of float32 numbers below 2^22.
     """
     dtype = context.output.dtype
-    if context.info().code != context.output.code:
+    if context.operand(0).code != context.output.code:
         return recoded(context)
-    rounds = "rounds" in context.operator.attributes
+    rounds = "rounds" in context.attributes
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)
         return nearest(x) if rounds else cast(x, dtype)
 
-    return te.compute(context.output.shape, body, name=context.operator.type)
+    return te.compute(context.output.shape, body, name=context.type)
 
 
 @lowering("Clip")
@@ -209,7 +209,7 @@ def lower_clip(context: Context) -> te.Tensor:
 
     Bounds of a run that `are_numbers` take one instruction: LLVM does not know that none is NaN.
     """
-    plain = "are_numbers" in context.operator.attributes
+    plain = "are_numbers" in context.attributes
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)
@@ -232,7 +232,7 @@ def lower_clip(context: Context) -> te.Tensor:
 def lower_is_infinite(context: Context) -> te.Tensor:
     """Whether a value is infinite, of the signs asked for."""
     signs = [(1, "detect_positive"), (-1, "detect_negative")]
-    wanted = [sign for sign, name in signs if context.attribute(name)]
+    wanted = [sign for sign, name in signs if context[name]]
 
     def function(x: Scalar) -> Scalar:
         infinity = tirx.infinity(dtype_of(x))
@@ -245,9 +245,9 @@ def lower_is_infinite(context: Context) -> te.Tensor:
 @lowering("Pow")
 def lower_power(context: Context) -> te.Tensor:
     """Powers; common constant exponents become multiplications, integers stay exact."""
-    base, exponent = context.info(0).dtype, context.info(1).dtype
-    value = context.inputs[1]
-    known = float(value.reshape(-1)[0]) if isinstance(value, numpy.ndarray) else None
+    base, exponent = context.operand(0).dtype, context.operand(1).dtype
+    constant = context.operand(1).array
+    known = None if constant is None else float(constant.reshape(-1)[0])
 
     def function(x: Scalar, y: Scalar) -> Scalar:
         if not is_float(base) and not is_float(exponent):

@@ -59,7 +59,7 @@ def recoded(context: Context) -> te.Tensor:
 
 def decoded(context: Context, position: int) -> te.Tensor:
     """An input's numbers as a tensor; those of float8s as float32."""
-    tensor, code = context.tensor(position), context.info(position).code
+    tensor, code = context.tensor(position), context.operand(position).code
     if not code:
         return tensor
     return te.compute(tensor.shape, lambda *i: number_of(tensor(*i), code), name="decoded")
@@ -83,7 +83,7 @@ def number_of(byte: Scalar, code: str) -> Scalar:
 def _encoded(context: Context, number: te.Tensor) -> te.Tensor:
     """The bytes of numbers in the result's format, rounded to even; NaN stays."""
     form = FLOAT8_FORMATS[context.output.code]
-    most = form.largest if context.attribute("saturate") else form.overflowed
+    most = form.largest if context["saturate"] else form.overflowed
 
     def bits_of(*indices: Any) -> Scalar:
         return tirx.reinterpret("int32", cast(number(*indices), "float32"))

@@ -21,10 +21,10 @@ def roots_of_unity(length: int, inverse: bool) -> numpy.ndarray:
 @lowering(FOURIER)
 def lower_fourier_transform(context: Context) -> list[te.Tensor]:
     """Each bin as the sum of all elements of a row times powers of a root of unity."""
-    length: int = context.attribute("length")
-    cosines, sines = roots_of_unity(length, bool(context.attribute("inverse")))
+    length: int = context["length"]
+    cosines, sines = roots_of_unity(length, bool(context["inverse"]))
     parts = [context.tensor(i) for i in range(1 + context.has(1))]
-    have, half = context.info().shape[1], bool(context.attribute("half"))
+    have, half = context.shape()[1], bool(context["half"])
 
     def bins(real: bool) -> te.Tensor:
         j = te.reduce_axis((0, length if half else have), "j")
@@ -41,7 +41,7 @@ def lower_fourier_transform(context: Context) -> list[te.Tensor]:
                 term = term + parts[1](row, at) * second
             return sum_reducer(term, axis=[j])
 
-        shape = (context.info().shape[0], context.attribute("bins"))
+        shape = (context.shape()[0], context["bins"])
         return in_runs(te.compute(shape, total, name="real" if real else "imaginary"))
 
     wanted = zip((True, False), context.outputs, strict=False)  # the second may be left out

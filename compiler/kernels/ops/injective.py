@@ -54,12 +54,7 @@ class _Expressions(Algebra):
 @lowering(*(name for name in sorted(MOVEMENT) if KINDS[name] is Kind.INJECTIVE))
 def lower_moved(context: Context) -> list[te.Tensor]:
     """Each element of each result, read where its map says."""
-    maps = maps_of(
-        context.operator.type,
-        context.known_inputs,
-        context.operator.attributes,
-        [output.shape for output in context.outputs],
-    )
+    maps = maps_of(context, [output.shape for output in context.outputs])
     algebra = _Expressions(context)
 
     def result(maps: Sequence[Map], output: TensorInfo) -> te.Tensor:
@@ -68,10 +63,10 @@ def lower_moved(context: Context) -> list[te.Tensor]:
                 return _of_parts(context, algebra, maps, indices)
             return _element(context, algebra, maps[0], indices)
 
-        empty = not maps or context.info(maps[0].operand).elements == 0
+        empty = not maps or context.operand(maps[0].operand).elements == 0
         if output.elements == 0 or (empty and not maps[0].partial):
             return te.compute(output.shape, lambda *_: tirx.const(0, output.dtype), name="zeros")
-        return te.compute(output.shape, body, name=context.operator.type)
+        return te.compute(output.shape, body, name=context.type)
 
     return [result(own, output) for own, output in zip(maps, context.outputs, strict=True)]
 
@@ -94,7 +89,7 @@ def _tests(context: Context, map: Map, at: Sequence[Any]) -> list[Any]:
     affine = affine_indices(map, context.output.shape)
     assert affine is not None, "a partial map is affine"
     tests: list[Any] = []
-    for index, bounds, extent in zip(at, affine, context.info(map.operand).shape, strict=True):
+    for index, bounds, extent in zip(at, affine, context.shape(map.operand), strict=True):
         tests += [index >= 0] if bounds.low < 0 else []
         tests += [index < extent] if bounds.high >= extent else []
     return tests
@@ -108,7 +103,7 @@ def _of_parts(
     for map in maps:
         reads = axis_reads(map, context.output.shape)
         assert reads is not None, "a partial map is affine, with steps of 1"
-        boxes.append(_box(reads, context.info(map.operand).shape, context.output.shape))
+        boxes.append(_box(reads, context.shape(map.operand), context.output.shape))
     pairs = [*enumerate(zip(*boxes[:2], strict=True))]
     # Along other axes they have one size, of which a condition may say so, and not its extents.
     starts = [axis for axis, (x, y) in pairs if x[0] != y[0]]
@@ -142,7 +137,7 @@ def _box(
 def lower_one_hot(context: Context) -> te.Tensor:
     """`on` where the index equals the position along a new axis, else `off`."""
     indices, values = context.tensor(0), context.tensor(1)
-    axis: int = context.attribute("axis")
+    axis: int = context["axis"]
     depth = context.output.shape[axis]
 
     def body(*i: Any) -> Any:

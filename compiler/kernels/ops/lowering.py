@@ -1,7 +1,7 @@
 """Lowering a group's operators to tensor expressions: the registry, what a lowering sees."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
@@ -12,7 +12,6 @@ from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import is_pinned, tensor_extents
-from compiler.net.spec import KnownTensor
 from compiler.support.registry import Registrar
 from compiler.tensors.row_major import flatten_index
 
@@ -27,81 +26,44 @@ lowering = Registrar(LOWERINGS)
 """Registers a function as the lowering of some ONNX operator types."""
 
 
-@dataclass(frozen=True)
-class Context:
-    """One operator being lowered: its inputs are tensors, constants (numpy) or None."""
+@dataclass(frozen=True, slots=True)
+class LoweredValue(TensorInfo):
+    """The type of a value, and its tensor or constant; an output has none before it is lowered."""
 
-    operator: Node[int]
-    inputs: tuple[Value | None, ...]
-    infos: tuple[TensorInfo | None, ...]
-    outputs: tuple[TensorInfo, ...]
+    value: Value | None = field(default=None, compare=False)
 
     @property
-    def output(self) -> TensorInfo:
-        """The type of the first result."""
-        return self.outputs[0]
+    def array(self) -> numpy.ndarray | None:
+        """The value of a constant."""
+        return self.value if isinstance(self.value, numpy.ndarray) else None
+
+
+class Context(Node[LoweredValue]):
+    """One operator being lowered: its inputs are tensors, constants or None."""
+
+    __slots__ = ()
 
     def fail(self, reason: str) -> KernelError:
         """An error that names the operator."""
-        return KernelError(f"no kernel for {self.operator.label}: {reason}")
-
-    def attribute(self, name: str) -> Any:
-        """An attribute's Python value."""
-        return self.operator.attributes[name]
-
-    def has(self, position: int) -> bool:
-        """Whether an optional input is given."""
-        return position < len(self.inputs) and self.inputs[position] is not None
-
-    def info(self, position: int = 0) -> TensorInfo:
-        """The type of an input."""
-        info = self.infos[position]
-        if info is None:
-            raise self.fail(f"input {position} is missing")
-        return info
-
-    @property
-    def known_inputs(self) -> list[KnownTensor | None]:
-        """The types of the inputs, and the values of those that are constants."""
-        return [
-            None
-            if info is None
-            else KnownTensor(
-                info.dtype, info.shape, value if isinstance(value, numpy.ndarray) else None
-            )
-            for value, info in zip(self.inputs, self.infos, strict=True)
-        ]
+        return KernelError(f"no kernel for {self.label}: {reason}")
 
     def tensor(self, position: int = 0) -> te.Tensor:
         """An input as a tensor; a constant becomes code that yields its elements."""
-        value = self.inputs[position] if self.has(position) else None
-        if value is None:
+        operand = self.input(position)
+        if operand is None or operand.value is None:
             raise self.fail(f"input {position} is missing")
-        if isinstance(value, te.Tensor):
-            return value
-        return constant_tensor(value, self.info(position).dtype)
-
-    def array(self, position: int) -> numpy.ndarray:
-        """An input whose value must be known."""
-        value = self.inputs[position] if self.has(position) else None
-        if not isinstance(value, numpy.ndarray):
-            raise self.fail(
-                f"input {position} must be a constant: fold it in the model before compiling"
-            )
-        return value
-
-    def integers(self, position: int) -> list[int]:
-        """A constant input as a flat list of integers."""
-        return [int(v) for v in self.array(position).reshape(-1)]
+        if isinstance(operand.value, te.Tensor):
+            return operand.value
+        return constant_tensor(operand.value, operand.dtype)
 
     def element(self, position: int, indices: Sequence[Any]) -> Any:
         """The element of an input that broadcasts to the output's index `indices`."""
-        value, info = self.inputs[position], self.info(position)
-        if isinstance(value, numpy.ndarray) and value.size == 1:
-            return tirx.const(value.reshape(-1)[0].item(), info.dtype)
-        start = len(indices) - len(info.shape)
-        own, result = list(indices)[start:], self.output.shape[start:] or info.shape
-        pinned = map(is_pinned, info.shape, result)
+        operand = self.operand(position)
+        if operand.array is not None and operand.array.size == 1:
+            return tirx.const(operand.array.reshape(-1)[0].item(), operand.dtype)
+        start = len(indices) - len(operand.shape)
+        own, result = list(indices)[start:], self.output.shape[start:] or operand.shape
+        pinned = map(is_pinned, operand.shape, result)
         at = [0 if one else index for index, one in zip(own, pinned, strict=True)]
         return self.tensor(position)(*at)
 
@@ -139,15 +101,16 @@ class Emitter:
         info = self.group.values[value]
         return constant_tensor(tensor.reshape(info.shape), info.dtype)
 
+    def _value(self, number: int) -> LoweredValue:
+        info = self.group.values[number]
+        parts = info.dtype, info.shape, info.block, info.code, info.folded
+        return LoweredValue(*parts, self.values.get(number))
+
     def lower(self, operator: Node[int]) -> None:
         """Lower one operator whose inputs have been lowered."""
-        group = self.group
-        context = Context(
-            operator,
-            tuple(None if i is None else self.values[i] for i in operator.inputs),
-            tuple(None if i is None else group.values[i] for i in operator.inputs),
-            tuple(group.values[i] for i in operator.outputs),
-        )
+        inputs = [None if i is None else self._value(i) for i in operator.inputs]
+        outputs = [*map(self._value, operator.outputs)]
+        context = Context(operator.type, operator.attributes, inputs, outputs, operator.node)
         function = LOWERINGS.get(operator.type)
         if function is None:
             raise context.fail(f"it has no lowering: register one by @lowering({operator.type!r})")

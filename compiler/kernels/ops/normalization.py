@@ -52,15 +52,15 @@ def inverse_deviation(variance: te.Tensor, epsilon: float, dtype: str) -> te.Ten
 @lowering("Softmax", "LogSoftmax")
 def lower_softmax(context: Context) -> te.Tensor:
     """e**x over its sum along an axis, or the logarithm of that."""
-    shape, dtype = context.info(0).shape, wide(context.output.dtype)
-    axis = [context.attribute("axis")]
+    shape, dtype = context.shape(0), wide(context.output.dtype)
+    axis = [context["axis"]]
     source = widened_rows(context.tensor(0), dtype)
     top = reduce_axes(source, shape, axis, max_reducer, "largest")
 
     def power(*i: Any) -> Scalar:
         return call("exp", source(*i) - top(*pinned(i, axis)))
 
-    if context.operator.type == "LogSoftmax":
+    if context.type == "LogSoftmax":
         total = reduce_axes(power, shape, axis, sum_reducer, "total")
         logarithm = te.compute(total.shape, lambda *i: call("log", total(*i)), name="logarithm")
 
@@ -84,12 +84,12 @@ def lower_softmax(context: Context) -> te.Tensor:
 @lowering("LayerNormalization")
 def lower_layer_normalization(context: Context) -> list[te.Tensor]:
     """Normalise over the last axes, from `axis` on; mean and inverse deviation are results too."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    first: int = context.attribute("axis")
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    first: int = context["axis"]
     axes = list(range(first, len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
-    inverse = inverse_deviation(variance, context.attribute("epsilon"), dtype)
+    inverse = inverse_deviation(variance, context["epsilon"], dtype)
 
     def body(*i: Any) -> Scalar:
         at = pinned(i, axes)
@@ -107,13 +107,13 @@ def lower_layer_normalization(context: Context) -> list[te.Tensor]:
 @lowering("RMSNormalization")
 def lower_rms_normalization(context: Context) -> te.Tensor:
     """Divide by the root of the mean square over the last axes, then scale."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    axes = list(range(context.attribute("axis"), len(shape)))
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    axes = list(range(context["axis"], len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     count = extent_constant(prod(shape[axis] for axis in axes), dtype)
     squares = reduce_axes(lambda *i: source(*i) * source(*i), shape, axes, sum_reducer, "squares")
     mean = te.compute(squares.shape, lambda *i: squares(*i) / count, name="mean_square")
-    inverse = inverse_deviation(mean, context.attribute("epsilon"), dtype)
+    inverse = inverse_deviation(mean, context["epsilon"], dtype)
 
     def body(*i: Any) -> Scalar:
         scale = cast(context.element(1, i), dtype)
@@ -125,12 +125,12 @@ def lower_rms_normalization(context: Context) -> te.Tensor:
 @lowering("InstanceNormalization")
 def lower_instance_normalization(context: Context) -> te.Tensor:
     """Normalise each channel of each instance, then scale and shift by channel."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
     axes = list(range(2, len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
     mean, variance = moments(source, shape, axes, dtype)
-    inverse = inverse_deviation(variance, context.attribute("epsilon"), dtype)
+    inverse = inverse_deviation(variance, context["epsilon"], dtype)
 
     def body(*i: Any) -> Scalar:
         at = pinned(i, axes)
@@ -143,8 +143,8 @@ def lower_instance_normalization(context: Context) -> te.Tensor:
 @lowering("GroupNormalization")
 def lower_group_normalization(context: Context) -> te.Tensor:
     """Normalise groups of channels; scale and bias are by channel, or by group before opset 21."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    groups = context.attribute("num_groups")
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    groups = context["num_groups"]
     size = shape[1] // groups
     split = (shape[0], groups, size, *shape[2:])
     data = widened_rows(context.tensor(0), dtype)
@@ -154,9 +154,9 @@ def lower_group_normalization(context: Context) -> te.Tensor:
         return data(n, g * size + c, *rest)
 
     mean, variance = moments(element, split, axes, dtype)
-    inverse = inverse_deviation(variance, context.attribute("epsilon"), dtype)
+    inverse = inverse_deviation(variance, context["epsilon"], dtype)
     scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
-    by_channel = context.info(1).shape[0] == shape[1]
+    by_channel = context.shape(1)[0] == shape[1]
 
     def normalised(n: Any, g: Any, c: Any, *rest: Any) -> Scalar:
         at = [n, g, 0, *[0 for _ in rest]]
@@ -175,8 +175,8 @@ def lower_group_normalization(context: Context) -> te.Tensor:
 @lowering("MeanVarianceNormalization")
 def lower_mean_variance_normalization(context: Context) -> te.Tensor:
     """Subtract the mean and divide by the deviation over some axes."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    axes = list(context.attribute("axes"))
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    axes = list(context["axes"])
     source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
     small = tirx.const(1e-9, dtype)
@@ -192,9 +192,9 @@ def lower_mean_variance_normalization(context: Context) -> te.Tensor:
 @lowering("LpNormalization")
 def lower_lp_normalization(context: Context) -> te.Tensor:
     """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    axis = [context.attribute("axis")]
-    order = context.attribute("p")
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    axis = [context["axis"]]
+    order = context["p"]
     source = widened_rows(context.tensor(0), dtype)
 
     def part(*i: Any) -> Scalar:
@@ -215,8 +215,8 @@ def lower_lp_normalization(context: Context) -> te.Tensor:
 @lowering("LRN")
 def lower_local_response_normalization(context: Context) -> te.Tensor:
     """Divide by a power of the sum of squares over neighbouring channels."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    size = context.attribute("size")
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    size = context["size"]
     before, after = (min(reach, shape[1]) for reach in ((size - 1) // 2, size // 2))
     source = widened_rows(context.tensor(0), dtype)
     window = te.reduce_axis((0, before + after + 1), "window")
@@ -229,9 +229,9 @@ def lower_local_response_normalization(context: Context) -> te.Tensor:
         return te.sum(value * value, axis=window)
 
     total = te.compute(shape, squares, name="squares")
-    alpha = tirx.const(context.attribute("alpha") / size, dtype)
-    bias = tirx.const(context.attribute("bias"), dtype)
-    beta = context.attribute("beta")
+    alpha = tirx.const(context["alpha"] / size, dtype)
+    bias = tirx.const(context["bias"], dtype)
+    beta = context["beta"]
 
     def body(*i: Any) -> Scalar:
         base = bias + alpha * total(*i)
@@ -247,16 +247,16 @@ def lower_local_response_normalization(context: Context) -> te.Tensor:
 @lowering("BatchNormalization")
 def lower_batch_normalization(context: Context) -> list[te.Tensor]:
     """Normalise by channel, with the given statistics or, in training mode, the batch's own."""
-    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
+    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
     source = widened_rows(context.tensor(0), dtype)
     scale, bias, mean, variance = (widened_rows(context.tensor(i), dtype) for i in range(1, 5))
     results: list[te.Tensor] = []
-    if context.attribute("training_mode"):
+    if context["training_mode"]:
         axes = [axis for axis in range(len(shape)) if axis != 1]
         batch = moments(source, shape, axes, dtype)
         results = [_running(context, i, batch[i - 1]) for i in range(1, len(context.outputs))]
         mean, variance = (_by_channel(statistic) for statistic in batch)
-    epsilon = tirx.const(context.attribute("epsilon"), dtype)
+    epsilon = tirx.const(context["epsilon"], dtype)
 
     def body(*i: Any) -> Scalar:
         c = i[1] if len(i) > 1 else 0
@@ -275,8 +275,8 @@ def _by_channel(statistic: te.Tensor) -> Callable[[Any], Scalar]:
 def _running(context: Context, position: int, statistic: te.Tensor) -> te.Tensor:
     """A running statistic moved towards the batch's."""
     info, dtype = context.outputs[position], str(statistic.dtype)
-    momentum = tirx.const(context.attribute("momentum"), dtype)
-    rest = tirx.const(1.0 - context.attribute("momentum"), dtype)
+    momentum = tirx.const(context["momentum"], dtype)
+    rest = tirx.const(1.0 - context["momentum"], dtype)
     old = widened_rows(context.tensor(position + 2), dtype)
     tail = [0] * (len(statistic.shape) - 2)
 

@@ -57,7 +57,7 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
         shapes,
         list(inputs),
         build,
-        name=context.operator.type,
+        name=context.type,
         dtype=[info.dtype for info in outputs],
         in_buffers=sources,
         out_buffers=results,
@@ -119,7 +119,7 @@ def combine(kind: str, old: Any, new: Any) -> Any:
 
 
 def _combine(context: Context, old: Any, new: Any) -> Any:
-    kind = context.attribute("reduction")
+    kind = context["reduction"]
     if kind not in COMBINATIONS:
         raise context.fail(f"the reduction '{kind}' is unknown")
     return combine(kind, old, new)
@@ -140,8 +140,8 @@ def _copy(size: Any, data: Any, out: Any) -> None:
 @lowering("ScatterElements")
 def lower_scatter_elements(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine single elements at indices along an axis."""
-    shape, places = context.output.shape, context.info(1).shape
-    axis: int = context.attribute("axis")
+    shape, places = context.output.shape, context.shape(1)
+    axis: int = context["axis"]
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:
         _copy(prod(shape), data, out)
@@ -159,7 +159,7 @@ def lower_scatter_elements(context: Context) -> list[te.Tensor]:
 @lowering("ScatterND")
 def lower_scatter_nd(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine slices at index tuples."""
-    shape, places = context.output.shape, context.info(1).shape
+    shape, places = context.output.shape, context.shape(1)
     depth, count, inner = places[-1], prod(places[:-1]), prod(shape[places[-1] :])
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:

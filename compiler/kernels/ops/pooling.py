@@ -46,7 +46,7 @@ def _pooled(
         value = cast(source(n, c, *window.at(place, offsets)), dtype)
         return reducer(before(value), axis=offsets)
 
-    total = te.compute(context.output.shape, body, name=context.operator.type)
+    total = te.compute(context.output.shape, body, name=context.type)
     return in_runs(total) if reducer is sum_reducer else total
 
 
@@ -58,7 +58,7 @@ def _bounded(tensor: te.Tensor) -> te.Tensor:
 @lowering("MaxPool")
 def lower_max_pool(context: Context) -> list[te.Tensor]:
     """The largest element of each window; its position as the second result."""
-    window = window_of(context, context.attribute("kernel_shape"))
+    window = window_of(context, context["kernel_shape"])
     data = _bounded(context.tensor(0))
     largest = _pooled(context, data, window, max_reducer, lowest(str(data.dtype)))
     results = [converted(largest, context.output.dtype)]
@@ -69,9 +69,9 @@ def lower_max_pool(context: Context) -> list[te.Tensor]:
 
 def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     """The flat position in the source of each window's largest element."""
-    shape = context.info(0).shape
+    shape = context.shape(0)
     # float16 is compared in float32: TVM widens a reduction of pairs wrongly itself
-    data = converted(context.tensor(0), wide(context.info(0).dtype))
+    data = converted(context.tensor(0), wide(context.operand(0).dtype))
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
     dtype = str(data.dtype)
     minus, worst = tirx.const(-1, "int64"), lowest(dtype)
@@ -105,9 +105,9 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
 @lowering("AveragePool")
 def lower_average_pool(context: Context) -> te.Tensor:
     """The mean of each window, over its elements inside the source, or inside the padding too."""
-    window = window_of(context, context.attribute("kernel_shape"))
+    window = window_of(context, context["kernel_shape"])
     dtype = wide(context.output.dtype)
-    zero = tirx.const(0, context.info(0).dtype)
+    zero = tirx.const(0, context.operand(0).dtype)
     total = _pooled(context, context.tensor(0), window, sum_reducer, zero)
     counts = _window_counts(context, window)
 
@@ -150,10 +150,10 @@ def _window_counts(context: Context, window: Window) -> list[numpy.ndarray | Non
 
 def _counted(context: Context, window: Window, axis: int) -> tuple[int, int]:
     """The first position of an axis of the source that counts, and the one after the last."""
-    size = context.info(0).shape[2 + axis]
-    if not context.attribute("count_include_pad"):
+    size = context.shape(0)[2 + axis]
+    if not context["count_include_pad"]:
         return 0, size
-    return -window.before[axis], size + context.attribute("pads")[len(window.kernel) + axis]
+    return -window.before[axis], size + context["pads"][len(window.kernel) + axis]
 
 
 def _window_count(context: Context, window: Window, axis: int, position: Any) -> Any:
@@ -186,9 +186,9 @@ def _raise(x: Scalar, order: int, dtype: str) -> Scalar:
 @lowering("LpPool")
 def lower_lp_pool(context: Context) -> te.Tensor:
     """The p-norm of each window."""
-    window = window_of(context, context.attribute("kernel_shape"))
-    order, dtype = context.attribute("p"), wide(context.output.dtype)
-    zero = tirx.const(0, context.info(0).dtype)
+    window = window_of(context, context["kernel_shape"])
+    order, dtype = context["p"], wide(context.output.dtype)
+    zero = tirx.const(0, context.operand(0).dtype)
     data = context.tensor(0)
     total = _pooled(
         context, data, window, sum_reducer, zero, before=lambda x: _raise(x, order, dtype)
@@ -206,13 +206,13 @@ lowering("GlobalMaxPool")(partial(reduction, reducer=max_reducer))
 @lowering("GlobalAveragePool")
 def lower_global_average(context: Context) -> te.Tensor:
     """The mean over all spatial axes."""
-    count = extent_constant(prod(context.info(0).shape[2:]), wide(context.output.dtype))
+    count = extent_constant(prod(context.shape(0)[2:]), wide(context.output.dtype))
     return reduction(context, sum_reducer, after=lambda x: x / count)
 
 
 @lowering("GlobalLpPool")
 def lower_global_norm(context: Context) -> te.Tensor:
     """The p-norm over all spatial axes."""
-    order, dtype = context.attribute("p"), wide(context.output.dtype)
+    order, dtype = context["p"], wide(context.output.dtype)
     powers = partial(_raise, order=order, dtype=dtype)
     return reduction(context, sum_reducer, powers, partial(_root, order=order, dtype=dtype))

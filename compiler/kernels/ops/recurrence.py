@@ -47,27 +47,27 @@ class CellSteps:
     @cached_property
     def steps(self) -> int:
         """The steps."""
-        return self.context.info(X).shape[0]
+        return self.context.shape(X)[0]
 
     @cached_property
     def batch(self) -> int:
         """The sequences."""
-        return self.context.info(X).shape[1]
+        return self.context.shape(X)[1]
 
     @cached_property
     def directions(self) -> int:
         """The directions."""
-        return self.context.info(WEIGHTS).shape[0]
+        return self.context.shape(WEIGHTS)[0]
 
     @cached_property
     def hidden(self) -> int:
         """The hidden units."""
-        return self.context.info(WEIGHTS).shape[2]
+        return self.context.shape(WEIGHTS)[2]
 
     @property
     def gates(self) -> int:
         """The gates of a unit."""
-        return GATES[self.context.attribute("cell")]
+        return GATES[self.context["cell"]]
 
     @property
     def rows(self) -> int:
@@ -97,7 +97,7 @@ class CellSteps:
     @property
     def dtype(self) -> str:
         """The type of states and sums, which long sums have wider."""
-        dtype = wide(self.context.info(X).dtype)
+        dtype = wide(self.context.operand(X).dtype)
         return "float64" if dtype == "float32" and self.hidden > LONG_SUM else dtype
 
 
@@ -162,9 +162,7 @@ class _Block:
         self.block = block
         self.direction = block // own.chunks
         self.first = block % own.chunks * own.rows
-        self.functions = [
-            self._function(i) for i in range(len(own.context.attribute("activations")))
-        ]
+        self.functions = [self._function(i) for i in range(len(own.context["activations"]))]
 
     def run(self) -> None:
         """All steps."""
@@ -174,8 +172,8 @@ class _Block:
             self.c[self._kept(row, unit)] = self._initial(FIRST_C, row, unit)
         with turns(own.steps) as turn:
             step = T.bind(self._step(turn))
-            resets_first = not own.context.attribute("linear_before_reset")
-            if own.context.attribute("cell") == "GRU" and resets_first:
+            resets_first = not own.context["linear_before_reset"]
+            if own.context["cell"] == "GRU" and resets_first:
                 self._multiply(self.h, range(2))
                 with T.serial(0, own.rows) as row, T.serial(0, own.hidden) as unit:
                     at = self._kept(row, unit)
@@ -191,7 +189,7 @@ class _Block:
     def _step(self, turn: Any) -> Any:
         """The step of a turn of the loop."""
         backwards = self.own.steps - 1 - turn
-        match self.own.context.attribute("direction"):
+        match self.own.context["direction"]:
             case "forward":
                 return turn
             case "reverse":
@@ -203,11 +201,10 @@ class _Block:
         """An activation function, whose argument is clipped if the node says so."""
         context = self.own.context
         names, alphas, betas = (
-            context.attribute(name)
-            for name in ("activations", "activation_alpha", "activation_beta")
+            context[name] for name in ("activations", "activation_alpha", "activation_beta")
         )
         function = _function_named(names[number], alphas[number], betas[number])
-        clip = float(context.attribute("clip"))
+        clip = float(context["clip"])
         if not clip:
             return function
         low, high = (tirx.const(bound, self.own.dtype) for bound in (-clip, clip))
@@ -272,7 +269,7 @@ class _Block:
         old = T.bind(self.h[at])
         memory = self.c[at]
         cell = {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}
-        new, remembered = cell[own.context.attribute("cell")](step, row, unit, old, memory)
+        new, remembered = cell[own.context["cell"]](step, row, unit, old, memory)
         new = output = T.bind(new)
         if LENGTHS in self.reads:
             running = step < self.reads[LENGTHS][self._sequence(row)]
@@ -280,7 +277,7 @@ class _Block:
             new = tirx.Select(running, new, old)
             remembered = tirx.Select(running, remembered, memory)
         self.h[at] = new
-        if own.context.attribute("cell") == "LSTM":
+        if own.context["cell"] == "LSTM":
             self.c[at] = remembered
         if ALL_H in self.writes:
             line = (step * own.directions + self.direction) * own.batch + self._sequence(row)
@@ -294,7 +291,7 @@ class _Block:
         own, (gate, candidate) = self.own, self.functions
         update = T.bind(gate(self._total(step, row, unit, 0)))
         scaled = self._sum_of(row, unit, 2)
-        if own.context.attribute("linear_before_reset"):
+        if own.context["linear_before_reset"]:
             if BIAS in self.reads:
                 bias = self.reads[BIAS][self.direction * own.hidden + unit]
                 scaled = scaled + cast(bias, own.dtype)
@@ -305,7 +302,7 @@ class _Block:
     def _lstm(self, step: Any, row: Any, unit: Any, old: Any, memory: Any) -> tuple[Any, Any]:
         own, (gate, candidate, of_memory) = self.own, self.functions
         write = T.bind(gate(self._total(step, row, unit, 0)))
-        if own.context.attribute("input_forget"):
+        if own.context["input_forget"]:
             keep = tirx.const(1, own.dtype) - write
         else:
             keep = gate(self._total(step, row, unit, 2))

@@ -170,7 +170,7 @@ def finished(
         pinned = [0 if axis in axes else i for axis, i in enumerate(at)]
         return cast(finish(total(*pinned)), output.dtype)
 
-    return te.compute(output.shape, body, name=context.operator.type)
+    return te.compute(output.shape, body, name=context.type)
 
 
 def position_combiner(largest: bool, last: bool) -> Callable[[Any, Any], list[Scalar]]:

@@ -25,22 +25,17 @@ from compiler.kernels.ops.reducers import (
 )
 from compiler.kernels.ops.top_k import sort_key
 from compiler.kernels.sizes import as_size, extent_constant
-from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, PARTIAL_RANGES
-from compiler.net.spec import to_infer
 from compiler.tensors.arithmetic import maximum
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 def chosen_axes(context: Context) -> list[int]:
     """The axes that a reduction reduces, by the operator table."""
-    entry, operator = OPERATORS[context.operator.type], context.operator
+    entry = OPERATORS[context.type]
     if entry.facts.reduces is None:
         raise context.fail("it reduces windows, not axes")
-    node = Node(
-        operator.type, operator.attributes, context.known_inputs, to_infer(len(context.outputs))
-    )
-    return list(entry.facts.reduces(node))
+    return list(entry.facts.reduces(context))
 
 
 def _square(x: Scalar) -> Scalar:
@@ -60,7 +55,7 @@ def _working(context: Context) -> str:
     dtype = context.output.dtype
     if dtype == "bool":
         return "uint8"  # TVM's own reducers know no least bool
-    through_floats = OPERATORS[context.operator.type].facts.through_floats
+    through_floats = OPERATORS[context.type].facts.through_floats
     return wide(dtype) if is_float(dtype) or not through_floats else "float64"
 
 
@@ -71,12 +66,12 @@ def reduction(
     after: Callable[[Scalar], Scalar] = _same,
 ) -> te.Tensor:
     """A reduction of a function of the elements, with a last function of the total."""
-    data, shape, axes = context.tensor(0), context.info(0).shape, chosen_axes(context)
+    data, shape, axes = context.tensor(0), context.shape(0), chosen_axes(context)
     dtype = _working(context)
-    if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
+    if context.operand(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
     total = reduce_axes(
-        lambda *i: before(cast(data(*i), dtype)), shape, axes, reducer, context.operator.type
+        lambda *i: before(cast(data(*i), dtype)), shape, axes, reducer, context.type
     )
     return finished(context, total, axes, after)
 
@@ -94,7 +89,7 @@ lowering("ReduceLogSum")(partial(reduction, reducer=sum_reducer, after=partial(c
 @lowering("ReduceMean")
 def lower_mean(context: Context) -> te.Tensor:
     """A sum divided by the number of its elements; of no elements 0, as onnxruntime has it."""
-    shape = context.info(0).shape
+    shape = context.shape(0)
     count = as_size(maximum(1, prod(shape[axis] for axis in chosen_axes(context))))
     return reduction(context, sum_reducer, after=partial(_divided, count, _working(context)))
 
@@ -102,7 +97,7 @@ def lower_mean(context: Context) -> te.Tensor:
 @lowering("ReduceLogSumExp")
 def lower_log_sum_exp(context: Context) -> te.Tensor:
     """log(sum(e**x)), with the largest element taken out so that nothing overflows."""
-    data, shape, axes = context.tensor(0), context.info(0).shape, chosen_axes(context)
+    data, shape, axes = context.tensor(0), context.shape(0), chosen_axes(context)
     dtype = _working(context)
     if not axes:
         return te.compute(context.output.shape, lambda *i: data(*i), name="ReduceLogSumExp")
@@ -146,16 +141,16 @@ def lower_extreme_position(context: Context) -> te.Tensor:
 
     NaN is neither, unless it comes first: then it is the result, as onnxruntime has it.
     """
-    data, shape = context.tensor(0), context.info(0).shape
-    axis: int = context.attribute("axis")
+    data, shape = context.tensor(0), context.shape(0)
+    axis: int = context["axis"]
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
-    largest = context.operator.type == "ArgMax"
-    last = bool(context.attribute("select_last_index"))
-    if ELEMENT_BYTES[context.info(0).dtype] <= 4:
+    largest = context.type == "ArgMax"
+    last = bool(context["select_last_index"])
+    if ELEMENT_BYTES[context.operand(0).dtype] <= 4:
         return _packed_position(context, axis, largest, last)
     combine, identity = position_combiner(largest, last), position_identity(largest, last)
-    dtype = wide(context.info(0).dtype)
+    dtype = wide(context.operand(0).dtype)
     reducer = _pair_reducer(combine, identity(dtype))
     variable = te.reduce_axis((0, shape[axis]), "r")
     kept = tuple(1 if a == axis else n for a, n in enumerate(shape))
@@ -174,7 +169,7 @@ def _packed_position(context: Context, axis: int, largest: bool, last: bool) -> 
 
     The position counts from the end if the last of equals is wanted.
     """
-    data, shape = context.tensor(0), context.info(0).shape
+    data, shape = context.tensor(0), context.shape(0)
     end, bits = extent_constant(shape[axis] - 1, "int64"), tirx.const(32, "int64")
 
     def packed(*indices: Any) -> Scalar:
@@ -199,7 +194,7 @@ def _packed_position(context: Context, axis: int, largest: bool, last: bool) -> 
 @lowering(PARTIAL_RANGES)
 def lower_partial_ranges(context: Context) -> list[te.Tensor]:
     """The range of the whole tensor for each part."""
-    data, shape = context.tensor(0), context.info(0).shape
+    data, shape = context.tensor(0), context.shape(0)
     axes, first = range(len(shape)), [0 for _ in shape]
     extremes = (
         reduce_axes(lambda *i: data(*i), shape, axes, reducer, PARTIAL_RANGES)

@@ -22,7 +22,7 @@ from compiler.net.operators import SCATTER_ORDER, SEGMENT_REDUCE
 @lowering(SCATTER_ORDER)
 def lower_scatter_order(context: Context) -> list[te.Tensor]:
     """A counting sort: slots are counted, then each update takes the next place of its slot."""
-    (count,), slots = context.info().shape, context.attribute("slots")
+    (count,), slots = context.shape(), context["slots"]
 
     def emit(indices: Any, starts: Any, order: Any) -> None:
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
@@ -56,9 +56,9 @@ _REDUCERS = {
 def lower_segment_reduce(context: Context) -> te.Tensor:
     """The reduction over all updates of those in each segment, which are not known beforehand."""
     updates, data, starts, order = (context.tensor(i) for i in range(4))
-    dtype, kind = wide(context.output.dtype), context.attribute("reduction")
+    dtype, kind = wide(context.output.dtype), context["reduction"]
     reducer = _REDUCERS[kind]
-    k = te.reduce_axis((0, context.info(3).shape[0]), "k")
+    k = te.reduce_axis((0, context.shape(3)[0]), "k")
 
     def segment(slot: Any, *inner: Any) -> Any:
         inside = tirx.all(starts(slot) <= k, k < starts(slot + 1))

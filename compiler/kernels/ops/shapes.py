@@ -26,4 +26,4 @@ def reshape(tensor: te.Tensor, shape: Sequence[int], name: str = "reshape") -> t
 @lowering("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 def lower_view(context: Context) -> te.Tensor:
     """The first input under the result's shape."""
-    return reshape(context.tensor(0), context.output.shape, context.operator.type)
+    return reshape(context.tensor(0), context.output.shape, context.type)

@@ -151,9 +151,9 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
 
     NaN counts as the largest, as when numpy sorts: it comes first of the largest.
     """
-    info, output = context.info(0), context.output
-    axis: int = context.attribute("axis")
-    largest = bool(context.attribute("largest"))
+    info, output = context.operand(0), context.output
+    axis: int = context["axis"]
+    largest = bool(context["largest"])
     own = TopKRows(*rows_along(info.shape, axis), output.shape[axis], info.dtype)
     inner = own.inner
 

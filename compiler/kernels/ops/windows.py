@@ -59,11 +59,11 @@ class Window:
 
 def window_of(context: Context, kernel: Sequence[int]) -> Window:
     """The window of a convolution or pooling that is lowered."""
-    return operator_window(context.operator, context.info(0).shape, context.output.shape, kernel)
+    return operator_window(context, context.shape(0), context.output.shape, kernel)
 
 
 def operator_window(
-    operator: Node[int], source: Sequence[int], result: Sequence[int], kernel: Sequence[int]
+    operator: Node[object], source: Sequence[int], result: Sequence[int], kernel: Sequence[int]
 ) -> Window:
     """The window of a convolution or pooling by its shapes, `ceil_mode` resolved.
 

@@ -1,10 +1,9 @@
 """The maps of a node."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from compiler.net.maps import Maps, Shape
-from compiler.net.node import OperatorInput
+from compiler.net.node import TypedNode
 from compiler.net.operators import OPERATORS
 
 
@@ -18,17 +17,10 @@ MOVEMENT = frozenset(filter(is_movement, OPERATORS))
 """The operators of this package that only move elements."""
 
 
-def maps_of(
-    op_type: str,
-    inputs: Sequence[OperatorInput | None],
-    attributes: Mapping[str, Any],
-    shapes: Sequence[Shape],
-) -> Maps:
+def maps_of(node: TypedNode, shapes: Sequence[Shape]) -> Maps:
     """The maps of each result, whose shapes are given; none of an operator that computes.
 
     Raises Mismatch if an input that decides them is not known.
     """
-    spec = OPERATORS.get(op_type)
-    if spec is None or spec.maps is None:
-        return ()
-    return spec.maps(spec.node(op_type, inputs, attributes, len(shapes)), shapes)
+    spec = OPERATORS.get(node.type)
+    return () if spec is None or spec.maps is None else spec.maps(node, shapes)

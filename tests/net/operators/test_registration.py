@@ -88,7 +88,7 @@ def _bend(_own_tables: None) -> None:
 
     @lowering(NAME)
     def lower(context: Context) -> te.Tensor:
-        x, by = context.tensor(), context.attribute("by")
+        x, by = context.tensor(), context["by"]
 
         def element(*index: Any) -> Any:
             return tirx.Select(x(*index) < 0, x(*index) * tirx.const(by, x.dtype), x(*index))

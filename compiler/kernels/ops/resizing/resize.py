@@ -94,24 +94,24 @@ def axis_taps(
     context: Context, coordinates: Array, extent: int, scale: numpy.floating
 ) -> tuple[Array, Array]:
     """Source positions and weights, [output size, taps] each."""
-    mode = context.attribute("mode")
+    mode = context["mode"]
     if mode == "nearest":
-        rounding = context.attribute("nearest_mode")
+        rounding = context["nearest_mode"]
         places = _ROUNDING[rounding](coordinates).astype(numpy.int64)
         return numpy.clip(places, 0, extent - 1)[:, None], numpy.ones((len(places), 1))
-    shrink = min(1.0, scale) if context.attribute("antialias") else 1.0
+    shrink = min(1.0, scale) if context["antialias"] else 1.0
     radius = (2 if mode == "cubic" else 1) / shrink
     first = numpy.floor(coordinates).astype(numpy.int64)
     taps = numpy.arange(1 - ceil(radius), ceil(radius) + 1)
     places = first[:, None] + taps[None, :]
     distance = (places - coordinates[:, None]) * shrink
-    a = context.attribute("cubic_coeff_a")
+    a = context["cubic_coeff_a"]
     weights = (
         _cubic(distance, a) if mode == "cubic" else numpy.maximum(0.0, 1 - numpy.abs(distance))
     )
-    if context.attribute("exclude_outside"):
+    if context["exclude_outside"]:
         weights = numpy.where((places >= 0) & (places < extent), weights, 0.0)
-    if shrink < 1.0 or context.attribute("exclude_outside"):
+    if shrink < 1.0 or context["exclude_outside"]:
         weights = weights / weights.sum(axis=1, keepdims=True)
     return numpy.clip(places, 0, extent - 1), weights
 
@@ -220,17 +220,17 @@ def resize_axis(
 @lowering("Resize")
 def lower_resize(context: Context) -> te.Tensor:
     """Nearest, linear and cubic interpolation, separable by axis."""
-    shape, full = context.info(0).shape, context.output.shape
-    axes: list[int] = context.attribute("axes")
-    mode = context.attribute("coordinate_transformation_mode")
-    nearest = context.attribute("mode") == "nearest"
-    if context.info(0).elements == 0:
+    shape, full = context.shape(0), context.output.shape
+    axes: list[int] = context["axes"]
+    mode = context["coordinate_transformation_mode"]
+    nearest = context["mode"] == "nearest"
+    if context.operand(0).elements == 0:
         if context.output.elements:
-            raise context.fail(f"it cannot enlarge {list(context.info(0).shape)}, without elements")
+            raise context.fail(f"it cannot enlarge {list(context.shape(0))}, without elements")
         return zeros(context)
     kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
     scales = [s if isinstance(s, Expr) else kind(s) for s in _scales(context, axes, kind)]
-    roi = context.attribute("roi")
+    roi = context["roi"]
     crop = mode == "tf_crop_and_resize"
     dtype = context.output.dtype
     compute = dtype if nearest else _computed_in(dtype)
@@ -272,11 +272,11 @@ def _is_long(context: Context, size: int, scale: numpy.floating) -> bool:
 
     Raises the context's error for a longer one whose taps are only in tables.
     """
-    radius = 2 if context.attribute("mode") == "cubic" else 1
-    shrinks = bool(context.attribute("antialias")) and scale < 1
+    radius = 2 if context["mode"] == "cubic" else 1
+    shrinks = bool(context["antialias"]) and scale < 1
     if size <= LONG_AXIS and not shrinks:
         return False
-    if context.attribute("coordinate_transformation_mode") in COMPUTED and not shrinks:
+    if context["coordinate_transformation_mode"] in COMPUTED and not shrinks:
         return True
     entries = size * 2 * ceil(radius / (scale if shrinks else 1))
     if entries > LARGEST_TABLE:
@@ -289,13 +289,11 @@ def _is_long(context: Context, size: int, scale: numpy.floating) -> bool:
 
 def _sized_taps(context: Context, size: int, extent: int, scale: Any) -> AxisTaps:
     """The taps of an axis of which a run decides a size."""
-    mode, coordinates = (
-        context.attribute(name) for name in ("mode", "coordinate_transformation_mode")
-    )
+    mode, coordinates = (context[name] for name in ("mode", "coordinate_transformation_mode"))
     number = None if isinstance(scale, Expr) else scale
-    if context.attribute("antialias") and (number is None or number < 1):
+    if context["antialias"] and (number is None or number < 1):
         raise NotForAllSizes("no symbolic kernel: filters of antialias depend on sizes")
-    outside = bool(context.attribute("exclude_outside"))
+    outside = bool(context["exclude_outside"])
 
     def taps_of(own: int, source: int) -> tuple[Array, Array]:
         assert number is not None
@@ -313,8 +311,8 @@ def _sized_taps(context: Context, size: int, extent: int, scale: Any) -> AxisTap
         kind="float32" if mode == "nearest" else "float64",
         coordinates=coordinates,
         mode=mode,
-        rounding=context.attribute("nearest_mode"),
-        cubic=context.attribute("cubic_coeff_a"),
+        rounding=context["nearest_mode"],
+        cubic=context["cubic_coeff_a"],
         inside_only=outside and mode != "nearest",
     )
 
@@ -336,7 +334,7 @@ def _computed_in(dtype: str) -> str:
 
 def _fill(context: Context, dtype: str) -> float:
     """The value outside of a cropped region, which integers round and limit."""
-    fill = context.attribute("extrapolation_value")
+    fill = context["extrapolation_value"]
     if is_float(dtype):
         return fill
     low, high = (int(limit(dtype).value) for limit in (tirx.min_value, tirx.max_value))
@@ -363,8 +361,8 @@ def _narrow(value: Any, dtype: str) -> Any:
 
 def _scales(context: Context, axes: list[int], kind: type[numpy.floating]) -> list[Any]:
     """The scale of each resized axis; an expression of a type where sizes decide it."""
-    shape, full = context.info(0).shape, context.output.shape
-    if scales := context.attribute("scales"):
+    shape, full = context.shape(0), context.output.shape
+    if scales := context["scales"]:
         return scales
     ratios = [
         full[axis] / shape[axis]
@@ -372,8 +370,8 @@ def _scales(context: Context, axes: list[int], kind: type[numpy.floating]) -> li
         else scale_of(full[axis], shape[axis], kind.__name__)
         for axis in axes
     ]
-    policy = context.attribute("keep_aspect_ratio_policy")
+    policy = context["keep_aspect_ratio_policy"]
     if policy == "stretch":
         return ratios
-    asked = [s / shape[axis] for s, axis in zip(context.attribute("sizes"), axes, strict=True)]
+    asked = [s / shape[axis] for s, axis in zip(context["sizes"], axes, strict=True)]
     return [min(asked) if policy == "not_larger" else max(asked)] * len(axes)
