@@ -10,7 +10,7 @@ from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import Settings
-from compiler.frontend.graph import Graph
+from compiler.frontend.graph import Graph, inner_graphs
 from compiler.frontend.importing.model import lowered
 from compiler.ir import dataflow
 from compiler.ir.flatten import extents_of, schedule_of
@@ -54,15 +54,15 @@ def _assume_short_sums(module: ModuleOp) -> None:
             continue
         entry = OPERATORS[op.type_name]
         facts = entry.facts
-        use = node_of(op)
+        node = node_of(op)
         terms: Extent = 1
         limit = LONG_SUM
         if facts.work is not None and entry.kind is Kind.CONTRACTION:
             shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
-            terms = facts.work(use, shapes) // (2 * sum(map(elements, shapes)))
+            terms = facts.work(node, shapes) // (2 * sum(map(elements, shapes)))
         elif facts.reduces is not None:
-            shape = use.shape()
-            axes = facts.reduces(use)
+            shape = node.shape()
+            axes = facts.reduces(node)
             terms = elements(shape[axis] for axis in axes)
             # along memory the lanes of vectors are accumulators
             limit *= INNER_SUMS if len(shape) - 1 in axes else 1
@@ -77,7 +77,7 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     kernel takes none but numbers.
     """
     target = parse_target(settings.target)
-    if any(operator.bodies for operator in graph.operators):
+    if any(map(inner_graphs, graph.operators)):
         raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
     # Substitutions are compared as texts of graphs, which are those of numbers.
     substitution = settings.substitution and not target.is_gpu

@@ -5,14 +5,15 @@
 
 from collections import Counter
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.graph import Graph, Operator, Value, constant
+from compiler.frontend.graph import Graph, Value, constant
 from compiler.ir.values import numpy_dtype
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.net.operators.elementwise import ARITHMETIC
@@ -38,10 +39,10 @@ class Affine:
     scale: np.ndarray
     shift: np.ndarray
     largest: np.ndarray
-    source: Operator | None = None
-    steps: list[Operator] = field(default_factory=list[Operator])
+    source: Node[Value] | None = None
+    steps: list[Node[Value]] = field(default_factory=list[Node[Value]])
 
-    def extend(self, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
+    def extend(self, operator: Node[Value], scale: np.ndarray, shift: np.ndarray) -> None:
         """Append a step."""
         self.scale, self.shift = self.scale * scale, self.shift * scale + shift
         self.largest = np.maximum(self.largest * np.abs(scale), np.abs(self.shift))
@@ -68,12 +69,12 @@ def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.broadcast_to(array, shape[1])
 
 
-def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
+def _step(operator: Node[Value]) -> tuple[Value, np.ndarray, np.ndarray] | None:
     """The operand, scale and shift of a per-channel Mul, Div, Add or Sub."""
-    if operator.op_type not in ARITHMETIC:
+    if operator.type not in ARITHMETIC:
         return None
     left, right = operator.operand(0), operator.operand(1)
-    if left.array is not None and operator.op_type in ("Mul", "Add"):
+    if left.array is not None and operator.type in ("Mul", "Add"):
         left, right = right, left
     if left.dtype not in _FLOATS or left.rank < 2:
         return None
@@ -82,11 +83,11 @@ def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
     numbers = _channels(right, left.shape)
     if numbers is None or not np.isfinite(numbers).all():
         return None
-    if operator.op_type == "Div" and not numbers.all():
+    if operator.type == "Div" and not numbers.all():
         return None
     one = np.ones_like(numbers)
     zero = np.zeros_like(numbers)
-    match operator.op_type:
+    match operator.type:
         case "Mul":
             return left, numbers, zero
         case "Div":
@@ -97,13 +98,13 @@ def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
             return left, one, -numbers
 
 
-def _foldable(operator: Operator) -> bool:
+def _foldable(operator: Node[Value]) -> bool:
     """Whether an operator is linear in constant weights (and a constant bias, if any)."""
-    if operator.op_type not in FLOAT_CONTRACTIONS or operator.op_type == "MatMul":
+    if operator.type not in FLOAT_CONTRACTIONS or operator.type == "MatMul":
         return False
     weight, *bias = operator.inputs[1:]
     known = weight is not None and weight.array is not None
-    if operator.op_type == "Gemm":
+    if operator.type == "Gemm":
         known = known and not operator["transA"]
     return known and all(b is None or b.array is not None for b in bias)
 
@@ -115,16 +116,16 @@ def _scaled(array: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return (wide * scale.astype(wide.dtype)).astype(array.dtype, copy=False)
 
 
-def _folded(affine: Affine, source: Operator) -> bool:
-    """Replace the source's weight and bias, unless they overflow; a Gemm loses its beta."""
+def _folded(affine: Affine, source: Node[Value]) -> Node[Value] | None:
+    """The source with another weight and bias, a Gemm without beta; None if they overflow."""
     weight = source.operand(1)
     bias = (*source.inputs, None)[2]
     old = np.zeros(()) if bias is None else np.asarray(bias.array, np.float64)
-    if source.op_type == "Gemm":
+    if source.type == "Gemm":
         old = old * source["beta"]
-    if source.op_type == "Conv":
+    if source.type == "Conv":
         array = _scaled(weight.content, affine.scale.reshape(-1, *[1] * (weight.content.ndim - 1)))
-    elif source.op_type == "Gemm":
+    elif source.type == "Gemm":
         array = _scaled(weight.content, affine.scale[:, None] if source["transB"] else affine.scale)
     else:
         groups, (inputs, outputs) = source["group"], weight.content.shape[:2]
@@ -133,19 +134,19 @@ def _folded(affine: Affine, source: Operator) -> bool:
         array = _scaled(grouped, factors).reshape(weight.content.shape)
     new_bias = (old * affine.scale + affine.shift).astype(array.dtype)
     if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):
-        return False
+        return None
     if array is not weight.content:
         # A few subnormal weights among larger ones do no harm; if all are, results lose bits.
         largest = float(np.abs(weight.content).max(initial=0)) * np.abs(affine.scale).max()
         if 0 < largest < _smallest(array.dtype):
-            return False
+            return None
         weight = constant(f"{weight.name}.folded", array)
-    source.attributes.pop("beta", None)
-    source.inputs = [source.inputs[0], weight, constant(f"{source.node}.bias", new_bias)]
-    return True
+    inputs = [source.inputs[0], weight, constant(f"{source.node}.bias", new_bias)]
+    once = {"beta": 1.0} if source.type == "Gemm" else {}
+    return replace(source, inputs=inputs, attributes={**source.attributes, **once})
 
 
-def _collapsed(affine: Affine) -> list[Operator]:
+def _collapsed(affine: Affine) -> list[Node[Value]]:
     """The steps as one Mul and one Add, if that is fewer operators."""
     first, last = affine.steps[0], affine.steps[-1]
     value = affine.base
@@ -163,14 +164,14 @@ def _collapsed(affine: Affine) -> list[Operator]:
     )
     if len(parts) >= len(affine.steps) or not fits:
         return affine.steps
-    operators: list[Operator] = []
+    operators: list[Node[Value]] = []
     for op_type, numbers in parts:
         node = last.node if op_type == parts[-1][0] else first.node
-        output = Value(f"{node}.{op_type}", value.dtype, value.shape)
+        is_last = len(operators) == len(parts) - 1
+        output = result if is_last else Value(f"{node}.{op_type}", value.dtype, value.shape)
         factor = constant(f"{node}.{op_type}.constant", _by_channel(numbers, value.rank, dtype))
-        operators.append(Operator(op_type, node, [value, factor], [output], {}))
+        operators.append(Node(op_type, {}, [value, factor], [output], node))
         value = output
-    operators[-1].outputs = [result]
     return operators
 
 
@@ -189,16 +190,16 @@ def _smallest(dtype: np.dtype) -> float:
 
 def fold_affine(graph: Graph) -> None:
     """Fold chains of per-channel Mul and Add into their only producer, in place."""
-    rounded = {op.inputs[0] for op in graph.operators if op.op_type in _STEPPED}
+    rounded = {op.inputs[0] for op in graph.operators if op.type in _STEPPED}
     with np.errstate(all="ignore"):
         graph.operators[:] = [o for item in _chains(graph) for o in _settled(item, rounded)]
 
 
-def _chains(graph: Graph) -> list[Operator | Affine]:
+def _chains(graph: Graph) -> list[Node[Value] | Affine]:
     """The operators in order, with each chain and its source where the chain begins."""
     counts = Counter(graph.uses())
     pending: dict[Value, Affine] = {}
-    items: list[Operator | Affine] = []
+    items: list[Node[Value] | Affine] = []
     for operator in graph.operators:
         step = _step(operator)
         if step is not None:
@@ -218,7 +219,7 @@ def _chains(graph: Graph) -> list[Operator | Affine]:
     return items
 
 
-def _neutral(base: Value, channels: int, source: Operator | None = None) -> Affine:
+def _neutral(base: Value, channels: int, source: Node[Value] | None = None) -> Affine:
     """No steps on a value."""
     return Affine(
         base=base,
@@ -229,9 +230,9 @@ def _neutral(base: Value, channels: int, source: Operator | None = None) -> Affi
     )
 
 
-def _settled(item: Operator | Affine, rounded: Set[Value | None]) -> list[Operator]:
+def _settled(item: Node[Value] | Affine, rounded: Set[Value | None]) -> list[Node[Value]]:
     """A chain folded into its source, or collapsed after it unless its result is rounded."""
-    if isinstance(item, Operator):
+    if isinstance(item, Node):
         return [item]
     source = item.source
     if source is None:
@@ -241,7 +242,8 @@ def _settled(item: Operator | Affine, rounded: Set[Value | None]) -> list[Operat
         return [source]
     if item.rounds:
         return [source, *item.steps]
-    if bool((item.scale == 1).all() and (item.shift == 0).all()) or _folded(item, source):
-        source.outputs = item.steps[-1].outputs
-        return [source]
-    return [source, *_collapsed(item)]
+    same = bool((item.scale == 1).all() and (item.shift == 0).all())
+    folded = source if same else _folded(item, source)
+    if folded is None:
+        return [source, *_collapsed(item)]
+    return [replace(folded, outputs=item.steps[-1].outputs)]

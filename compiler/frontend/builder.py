@@ -1,8 +1,9 @@
 """Builder of graphs of the normalised opset; folds operators whose inputs are known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import cast
+from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 from onnx import TensorProto, TypeProto
@@ -15,7 +16,6 @@ from compiler.frontend.graph import (
     Inputs,
     NeedsHost,
     NeedsValue,
-    Operator,
     Value,
     constant,
 )
@@ -25,10 +25,12 @@ from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_ext
 from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
-from compiler.net.operators import OPERATORS, POSITIONS, infer
+from compiler.net.node import Node
+from compiler.net.operators import OPERATORS, POSITIONS, infer, infer_node
 from compiler.net.operators.canonical import from_front, onnx_operands
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.indices import Bounds
+from compiler.net.spec import check_attributes
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
@@ -147,17 +149,21 @@ class Builder:
         return self.one("Cast", self.at_run_time(value), to=element_type(dtype))
 
     def emit(
-        self, op_type: str, inputs: Inputs, attributes: Attributes | None = None, outputs: int = 1
+        self,
+        op_type: str,
+        inputs: Inputs,
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+        outputs: int = 1,
     ) -> list[Value]:
         """The outputs of an operator: constants if its inputs are, else run-time tensors."""
-        return self.emit_used(op_type, inputs, attributes or {}, [True] * outputs)
+        return self.emit_used(op_type, inputs, attributes, [True] * outputs)
 
     def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
         """The only output of an operator."""
         return self.emit(op_type, list(inputs), attributes)[0]
 
     def emit_used(
-        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+        self, op_type: str, inputs: Inputs, attributes: Mapping[str, Any], used: Sequence[bool]
     ) -> list[Value]:
         """Like `emit`, if some outputs are omitted; those are unknown values.
 
@@ -177,20 +183,23 @@ class Builder:
             arrays = evaluate(op_type, inputs, attributes, used)
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
-        types = infer(op_type, inputs, attributes, len(used))
+        check_attributes(OPERATORS[op_type], attributes)
+        node = OPERATORS[op_type].node(op_type, inputs, attributes, len(used))
+        types = infer_node(node)
         shapes = [type.shape for type in types]
         for extent in extents_in(shapes):
             _ = extent > 0  # kernels of what has elements are others than those of what has none
         for extent in extents_in([*shapes, *attributes.values()]):
             check_in_kernels(extent)
-        self.index_ranges.check(op_type, inputs, attributes)
+        self.index_ranges.check(node)
         outputs = [
-            Value("", type.dtype, type.shape) if use else None
-            for use, type in zip(used, types, strict=True)
+            Value("", type.dtype, type.shape) if is_used else Value("")
+            for is_used, type in zip(used, types, strict=True)
         ]
-        self.index_ranges.note(op_type, inputs, attributes, outputs)
-        self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
-        return [value or Value("") for value in outputs]
+        node = Node(op_type, node.attributes, inputs, tuple(outputs), self.node)
+        self.index_ranges.note(node)
+        self.graph.operators.append(node)
+        return outputs
 
     def _folded_extents(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]

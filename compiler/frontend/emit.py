@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.frontend.builder import NORMALISED_OPSET
-from compiler.frontend.graph import Graph, Operator, Value
+from compiler.frontend.graph import Graph, Value, inner_graphs
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -23,7 +23,8 @@ from compiler.ir.dataflow import (
 from compiler.ir.dataflow_control import IfOp, LoopOp
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
-from compiler.net.operators import KINDS, STRUCTURAL_INPUTS, Kind
+from compiler.net.node import Node
+from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS, Kind
 from compiler.schedule.tasks import ControlForm
 
 _LARGEST_REPEATED = 1 << 22
@@ -131,14 +132,14 @@ class _Emitter:
         node = f"Expand_{value.name}"
         return self.append(OperatorOp("Expand", [self.use(small)], [type], shape, node))
 
-    def control(self, operator: Operator) -> None:
+    def control(self, operator: Node[Value]) -> None:
         """Append an If or a Loop, alone in a group."""
         inputs = [
             self._values[v] if v.array is None else self._weight(v)
             for v in operator.inputs
             if v is not None
         ]
-        types = [tensor_type(v.dtype, v.shape) for v in operator.outputs if v is not None]
+        types = [tensor_type(v.dtype, v.shape) for v in operator.outputs]
         form: ControlForm = operator.attributes["form"]
         bodies: list[Graph] = operator.attributes["bodies"]
         graphs = [
@@ -152,16 +153,15 @@ class _Emitter:
         group = GroupOp(inputs, types, Region(block))
         self.block.add_op(group)
         for value, result in zip(operator.outputs, group.outputs, strict=True):
-            if value is not None:
-                self.define(value, result)
+            self.define(value, result)
 
-    def operator(self, operator: Operator) -> None:
+    def operator(self, operator: Node[Value]) -> None:
         """Append an operator."""
-        if operator.bodies:
+        if inner_graphs(operator):
             self.control(operator)
             return
-        structural = STRUCTURAL_INPUTS.get(operator.op_type, ())
-        if operator.op_type != "Mul":
+        structural = STRUCTURAL_INPUTS.get(operator.type, ())
+        if operator.type != "Mul":
             factor = False
         else:
             shape = operator.output.shape
@@ -169,14 +169,15 @@ class _Emitter:
         operands = enumerate(operator.inputs)
         inputs = [self.use(value, i in structural, factor) for i, value in operands]
         types = [
-            NoneType() if value is None else tensor_type(value.dtype, value.shape)
+            NoneType() if value.unknown else tensor_type(value.dtype, value.shape)
             for value in operator.outputs
         ]
-        attributes = {k: value_to_attribute(v) for k, v in operator.attributes.items()}
-        operation = OperatorOp(operator.op_type, inputs, types, attributes, operator.node)
+        written = OPERATORS[operator.type].written(operator)
+        attributes = {name: value_to_attribute(value) for name, value in written.items()}
+        operation = OperatorOp(operator.type, inputs, types, attributes, operator.node)
         self.block.add_op(operation)
         for value, result in zip(operator.outputs, operation.results, strict=True):
-            if value is not None:
+            if not value.unknown:
                 self.define(value, result)
 
 
@@ -185,7 +186,7 @@ def _contracted(graph: Graph) -> set[Value]:
     return {
         value
         for operator in graph.operators
-        if not operator.bodies and KINDS[operator.op_type] is Kind.CONTRACTION
+        if not inner_graphs(operator) and KINDS[operator.type] is Kind.CONTRACTION
         for value in operator.inputs
         if value is not None
     }

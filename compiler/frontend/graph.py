@@ -1,12 +1,12 @@
 """The frontend's graph: plain values and operators, before they become `dataflow` IR."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from compiler.net.operators.canonical import complete_attributes
+from compiler.net.node import Node
 from compiler.tensors.dtypes import FLOAT8
 from compiler.tensors.substitution import holds_extents
 
@@ -47,7 +47,8 @@ class Value:
 
     Sizes may be extents that depend on symbols, and so may the elements of a known tensor of
     integers, whose array is one of objects then.
-    An unknown value (empty `dtype`) is the result of an operator that cannot be compiled. A
+    An unknown value (empty `dtype`) is the result of an operator that cannot be compiled, or one
+    that its node leaves out. A
     sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
     `code` says which integers it was dequantised from, or which floats quantised from.
     """
@@ -62,7 +63,7 @@ class Value:
 
     @property
     def unknown(self) -> bool:
-        """Whether it is the result of an operator that cannot be compiled."""
+        """Whether it is the result of an operator that cannot be compiled, or is left out."""
         return not self.dtype and self.items is None
 
     @property
@@ -141,44 +142,7 @@ class FourBits:
         return FourBits(self.integers.T, scales, zeros, 1 - self.axis, self.block)
 
 
-Inputs = list[Value | None]
-
-
-@dataclass(eq=False, slots=True)
-class Operator:
-    """An operator of the normalised opset; `node` is the name of its ONNX node."""
-
-    op_type: str
-    node: str
-    inputs: Inputs
-    outputs: Inputs
-    attributes: Attributes
-
-    def __getitem__(self, name: str) -> Any:
-        """An attribute's value, or its default by the table; None for one that it does not have."""
-        value = self.attributes.get(name)
-        if value is not None:
-            return value
-        shapes = [operand and operand.shape for operand in self.inputs]
-        return complete_attributes(self.op_type, self.attributes, shapes).get(name)
-
-    @property
-    def bodies(self) -> "list[Graph]":
-        """The graphs of an If or a Loop; none of other operators."""
-        return self.attributes["bodies"] if "bodies" in self.attributes else []
-
-    def operand(self, index: int) -> Value:
-        """An input that the operator always has."""
-        value = self.inputs[index]
-        assert value is not None, self.node
-        return value
-
-    @property
-    def output(self) -> Value:
-        """The first output of an operator that always has it."""
-        value = self.outputs[0]
-        assert value is not None, self.node
-        return value
+Inputs = Sequence[Value | None]
 
 
 @dataclass(slots=True)
@@ -187,7 +151,7 @@ class Graph:
 
     inputs: list[Value]
     outputs: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
-    operators: list[Operator] = field(default_factory=list[Operator])
+    operators: list[Node[Value]] = field(default_factory=list[Node[Value]])
 
     def copy(self) -> "Graph":
         """A graph whose operators and run-time values are its own; constants are shared."""
@@ -197,15 +161,14 @@ class Graph:
                 parts = {part.name: getattr(code, part.name) for part in fields(code)}
                 own = {name: copies[part] for name, part in parts.items() if part in copies}
                 value.code = replace(code, **own)
-        operators: list[Operator] = []
-        for operator in self.operators:
-            inputs = [value and copies.get(value, value) for value in operator.inputs]
-            outputs = [value and copies[value] for value in operator.outputs]
-            attributes = dict(operator.attributes)
-            if operator.bodies:
-                attributes["bodies"] = [body.copy() for body in operator.bodies]
-            new = Operator(operator.op_type, operator.node, inputs, outputs, attributes)
-            operators.append(new)
+        operators: list[Node[Value]] = []
+        for node in self.operators:
+            inputs = [value and copies.get(value, value) for value in node.inputs]
+            outputs = [copies[value] for value in node.outputs]
+            attributes = dict(node.attributes)
+            if bodies := inner_graphs(node):
+                attributes["bodies"] = [body.copy() for body in bodies]
+            operators.append(Node(node.type, attributes, inputs, outputs, node.node))
         results = [(name, copies.get(value, value)) for name, value in self.outputs]
         return Graph([copies[value] for value in self.inputs], results, operators)
 
@@ -221,9 +184,14 @@ class Graph:
         yield from (value for _, value in self.outputs)
 
 
-def makers_of(graph: Graph) -> dict[Value, Operator]:
+def makers_of(graph: Graph) -> dict[Value, Node[Value]]:
     """The operator of each value that the graph's operators compute."""
-    return {value: op for op in graph.operators for value in op.outputs if value is not None}
+    return {value: op for op in graph.operators for value in op.outputs}
+
+
+def inner_graphs(node: Node[Value]) -> list[Graph]:
+    """The graphs of an If or a Loop; none of other operators."""
+    return node.attributes.get("bodies", [])
 
 
 def constant(name: str, array: np.ndarray) -> Value:

@@ -4,14 +4,13 @@ For numbers such indices are constants. Kernels clamp indices that are out of ra
 which a constant would be refused must not reach them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.frontend.graph import Attributes, Inputs, Value
+from compiler.frontend.graph import Value
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, POSITIONS, Kind, ShapeMismatch
-from compiler.net.operators.canonical import complete_attributes
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.indices import index_bounds
 from compiler.tensors.substitution import has_symbols
@@ -28,27 +27,20 @@ class IndexRanges:
 
     _ends: dict[Value, Ends] = field(default_factory=dict[Value, Ends])
 
-    def note(
-        self, op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[Value | None]
-    ) -> None:
+    def note(self, node: Node[Value]) -> None:
         """Remember the range of results that depend on sizes, if it follows from operands'."""
-        sized = any(value is not None and has_symbols(value.shape) for value in outputs)
-        if not (
-            sized or op_type == POSITIONS or any(v in self._ends for v in inputs if v is not None)
-        ):
-            return
-        ends = self._of_result(op_type, inputs, attributes)
-        if ends is not None:
-            self._ends |= {value: ends for value in outputs if value is not None}
+        sized = any(has_symbols(value.shape) for value in node.outputs)
+        if sized or node.type == POSITIONS or any(value in self._ends for value in node.inputs):
+            ends = self._of_result(node)
+            if ends is not None:
+                self._ends |= dict.fromkeys(node.outputs, ends)
 
-    def check(self, op_type: str, inputs: Inputs, attributes: Attributes) -> None:
+    def check(self, node: Node[Value]) -> None:
         """Raise ShapeMismatch for indices that are out of range, if their range is known."""
         if not self._ends:
             return
-        shapes = [value and value.shape for value in inputs]
-        full = complete_attributes(op_type, attributes, shapes)
-        bounds = index_bounds(op_type, inputs, full.__getitem__)
-        indices = None if bounds is None else inputs[bounds.input]
+        bounds = index_bounds(node.type, node.inputs, node.__getitem__)
+        indices = None if bounds is None else node.inputs[bounds.input]
         if bounds is None or indices is None or indices not in self._ends or len(bounds.low) != 1:
             return
         least, largest = self._ends[indices]
@@ -57,32 +49,31 @@ class IndexRanges:
                 f"its input {bounds.input} has indices from {least} to {largest}, outside {bounds}"
             )
 
-    def _of_result(self, op_type: str, inputs: Inputs, attributes: Attributes) -> Ends | None:
+    def _of_result(self, node: Node[Value]) -> Ends | None:
         """The range of an operator's results; None if it is not known."""
-        if op_type == POSITIONS:
-            return self._counted(inputs, attributes)
-        operands = [self._of(value) for value in inputs]
+        if node.type == POSITIONS:
+            return self._counted(node)
+        operands = [self._of(value) for value in node.inputs]
         if not operands or operands[0] is None:
             return None
-        spec = OPERATORS[op_type]
+        spec = OPERATORS[node.type]
         if spec.kind is Kind.VIEW or spec.picks:
             return operands[0]
-        if op_type == "Cast":
-            return operands[0] if ONNX_DTYPES.get(attributes["to"]) in _INTEGERS else None
-        if op_type not in ("Add", "Mul") or operands[1] is None:
+        if node.type == "Cast":
+            return operands[0] if ONNX_DTYPES.get(node["to"]) in _INTEGERS else None
+        if node.type not in ("Add", "Mul") or operands[1] is None:
             return None
         (low, high), (least, most) = operands[0], operands[1]
-        if op_type == "Add":
+        if node.type == "Add":
             return low + least, high + most
         return (low * least, high * most) if low >= 0 and least >= 0 else None
 
-    def _counted(self, inputs: Inputs, attributes: Attributes) -> Ends | None:
-        start = self._of(inputs[0])
+    def _counted(self, node: Node[Value]) -> Ends | None:
+        start = self._of(node.inputs[0])
         if start is None:
             return None
-        full = complete_attributes("Positions", attributes, [()])
-        first = start[0] + full["first"]
-        last = first + full["step"] * (full["count"] - 1)
+        first = start[0] + node["first"]
+        last = first + node["step"] * (node["count"] - 1)
         return (first, last) if first <= last else (last, first)
 
     def _of(self, value: Value | None) -> Ends | None:

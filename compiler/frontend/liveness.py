@@ -1,12 +1,13 @@
 """Dead code elimination of nodes, operators and optional results."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import fields, replace
 
 import onnx
 
-from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value, makers_of
+from compiler.frontend.graph import Dequantised, Graph, Quantised, Value, makers_of
 from compiler.frontend.node_order import names_read
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 
 
@@ -27,21 +28,27 @@ def live_nodes(
 def drop_dead(graph: Graph) -> None:
     """Remove operators on which no output of the graph depends, in place."""
     used = {value for _, value in graph.outputs}
-    kept: list[Operator] = []
+    kept: list[Node[Value]] = []
     for operator in reversed(graph.operators):
         if used.isdisjoint(operator.outputs):
             continue
-        # Omit optional results without users.
-        entry = OPERATORS.get(operator.op_type)  # control flow has none, and keeps what it gives
-        slots = entry.outputs if entry is not None else ()
-        for i, value in enumerate(operator.outputs):
-            if i < len(slots) and slots[i].option == "?" and value not in used:
-                operator.outputs[i] = None
-        while operator.outputs[-1] is None:
-            operator.outputs.pop()
         used.update(value for value in operator.inputs if value is not None)
-        kept.append(operator)
+        several = len(operator.outputs) > 1
+        kept.append(_without_unused(operator, used) if several else operator)
     graph.operators[:] = reversed(kept)
+
+
+def _without_unused(operator: Node[Value], used: Set[Value]) -> Node[Value]:
+    """An operator that leaves out optional results without users."""
+    entry = OPERATORS.get(operator.type)  # control flow has none, and keeps what it gives
+    slots = entry.outputs if entry is not None else ()
+    outputs = list(operator.outputs)
+    for i, value in enumerate(outputs):
+        if i < len(slots) and slots[i].option == "?" and value not in used:
+            outputs[i] = Value("")
+    while outputs[-1].unknown:
+        outputs.pop()
+    return replace(operator, outputs=outputs)
 
 
 def drop_dead_codes(graph: Graph) -> None:

@@ -3,7 +3,10 @@
 Exporters write one, of the size of the scores, for an attention without a mask.
 """
 
-from compiler.frontend.graph import Graph, Operator, Value
+from dataclasses import replace
+
+from compiler.frontend.graph import Graph, Value
+from compiler.net.node import Node
 from compiler.tensors.exact import same_extents
 
 
@@ -12,13 +15,18 @@ def drop_masks(graph: Graph) -> None:
 
     -0 + 0 is +0, not -0, but a softmax's result is the same for both.
     """
-    sums = {op.outputs[0]: op for op in graph.operators if op.op_type == "Add"}
-    for operator in graph.operators:
-        while operator.op_type == "Softmax" and (below := _unmasked(sums.get(operator.inputs[0]))):
-            operator.inputs[0] = below
+    sums = {op.outputs[0]: op for op in graph.operators if op.type == "Add"}
+    for i, operator in enumerate(graph.operators):
+        if operator.type != "Softmax":
+            continue
+        scores = operator.operand(0)
+        while below := _unmasked(sums.get(scores)):
+            scores = below
+        if scores is not operator.inputs[0]:
+            graph.operators[i] = replace(operator, inputs=[scores])
 
 
-def _unmasked(add: Operator | None) -> Value | None:
+def _unmasked(add: Node[Value] | None) -> Value | None:
     """The operand to which an Add adds a mask of zeros; None for other values."""
     if add is None:
         return None

@@ -1,6 +1,7 @@
 """Unique node names for operators, which runtimes require."""
 
 from collections import Counter
+from dataclasses import replace
 
 from compiler.frontend.graph import Graph
 
@@ -13,13 +14,14 @@ def name_apart(graph: Graph) -> None:
     names = {operator.node for operator in graph.operators}
     seen: set[str] = set()
     counts: Counter[str] = Counter()
-    for operator in reversed(graph.operators):
+    for i in reversed(range(len(graph.operators))):
+        operator = graph.operators[i]
         if operator.node not in seen:
             seen.add(operator.node)
             continue
-        base = name = f"{operator.node}/{operator.op_type}"
+        base = name = f"{operator.node}/{operator.type}"
         while name in names:
             counts[base] += 1
             name = f"{base}.{counts[base] + 1}"
         names.add(name)
-        operator.node = name
+        graph.operators[i] = replace(operator, node=name)

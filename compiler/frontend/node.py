@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.frontend.builder import run_time_input
 from compiler.frontend.evaluate import default_of
-from compiler.frontend.graph import Attributes, Inputs, Value, constant
+from compiler.frontend.graph import Attributes, Value, constant
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.node import Node
 from compiler.net.operators.canonical import canonical_node, deciding_inputs
@@ -23,7 +23,7 @@ class ModelNode:
 
     op_type: str
     version: int
-    inputs: Inputs
+    inputs: list[Value | None]
     attributes: Attributes
     used: Sequence[bool]
 

@@ -81,7 +81,9 @@ class Node(Generic[OperandT]):
 
     def shape(self: "Node[OperatorInput]", index: int = 0) -> Shape:
         """The shape of an input that is there."""
-        return self.operand(index).shape
+        value = self.inputs[index]
+        assert value is not None, f"{self.label} has no input {index}"
+        return value.shape
 
     def known(self: "Node[OperatorInput]", index: int) -> Array | None:
         """The value of an input, None if it is left out; raises Mismatch if it is not known."""

@@ -161,6 +161,15 @@ class OpSpec:
                 full[name] = default
         return full
 
+    def written(self, node: TypedNode) -> dict[str, Any]:
+        """The attributes of a node without those that have their defaults."""
+        shapes = [None if value is None else value.shape for value in node.inputs]
+        return {
+            name: value
+            for name, value in node.attributes.items()
+            if repr(value) != repr(self.attributes[name].default_for(shapes))  # -0.0 is not 0.0
+        }
+
     def from_front(self, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
         """Attributes whose axes count from the front; those that are out of range stay."""
         known = self.attributes

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import InputDataError
-from compiler.frontend.graph import Graph, Operator
+from compiler.frontend.graph import Graph, Value, inner_graphs
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
+from compiler.net.node import Node
 from compiler.program.resident import on_host
 from compiler.tensors.substitution import shape_at_hints
 
@@ -42,32 +43,32 @@ def _run(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     for operator in graph.operators:
         arrays = [None if v is None else values.get(v, v.array) for v in operator.inputs]
         pairs = zip(operator.outputs, _results(operator, arrays), strict=True)
-        values |= {v: a for v, a in pairs if v is not None and a is not None}
+        values |= {v: a for v, a in pairs if a is not None}
     results = [values.get(value, value.array) for _, value in graph.outputs]
     return [array for array in results if array is not None]
 
 
 def _results(
-    operator: Operator, arrays: Sequence[np.ndarray | None]
+    operator: Node[Value], arrays: Sequence[np.ndarray | None]
 ) -> Sequence[np.ndarray | None]:
-    if operator.bodies:
+    if inner_graphs(operator):
         present = [array for array in arrays if array is not None]
-        bodies = [partial(_run, body) for body in operator.bodies]
+        bodies = [partial(_run, body) for body in inner_graphs(operator)]
         return run_control(operator.attributes["form"], present, bodies)
-    used = [value is not None for value in operator.outputs]
+    used = [not value.unknown for value in operator.outputs]
     try:
-        return evaluate_node(operator.op_type, arrays, operator.attributes, used)
+        return evaluate_node(operator.type, arrays, operator.attributes, used)
     except (ValueError, IndexError) as error:
         raise InputDataError(
-            f"{operator.op_type} {operator.node!r} does not fit its inputs: {error}; correct the"
+            f"{operator.type} {operator.node!r} does not fit its inputs: {error}; correct the"
             " model or the inputs of this run"
         ) from error
 
 
 def is_small(graph: Graph) -> bool:
     """Whether numpy runs a graph, of the example sizes, before a kernel could be launched."""
-    computed = (v for op in graph.operators for v in op.outputs if v is not None)
+    computed = (v for op in graph.operators for v in op.outputs)
     shapes = (shape_at_hints(value.shape) for value in (*graph.inputs, *computed))
     small = all(prod(shape) <= MOST_ELEMENTS for shape in shapes)
-    small = small and not any(op.bodies for op in graph.operators)
+    small = small and not any(inner_graphs(op) for op in graph.operators)
     return small and len(graph.operators) <= MOST_INTERPRETED

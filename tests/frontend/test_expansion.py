@@ -128,7 +128,7 @@ def test_loops_that_nest_deep_are_tried_once_each():
 def test_short_loops_in_each_other_are_unrolled():
     model = parse(nested(2), n=np.array(12), w=np.ones(2, np.float32))
     graph = import_graph(model, regions=True)
-    assert {operator.op_type for operator in graph.operators} == {"Mul"}
+    assert {operator.type for operator in graph.operators} == {"Mul"}
 
 
 def test_a_loop_without_an_end_meets_the_bound(monkeypatch: pytest.MonkeyPatch):

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend.emit import emit
@@ -292,6 +292,4 @@ def test_a_weight_of_a_loop_is_stored_once():
 def test_a_default_is_the_float32_next_to_its_decimal():
     text = "g (double[2,8] x, double[8] s) => (double[2,8] y) { y = LayerNormalization(x, s) }"
     (norm,) = operators(check(parse(text)))
-    epsilon = norm.attributes["epsilon"]
-    assert isinstance(epsilon, FloatAttr)
-    assert epsilon.value.data == float(np.float32(1e-5))
+    assert norm["epsilon"] == float(np.float32(1e-5))

@@ -18,7 +18,6 @@ from compiler.frontend.control.bodies import check_passed
 from compiler.frontend.graph import (
     Graph,
     NeedsHost,
-    Operator,
     Unsupported,
     Value,
     constant,
@@ -26,6 +25,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
+from compiler.net.node import Node
 from compiler.net.operators.shapes import axis_in, listed
 from compiler.schedule.tasks import ControlForm
 
@@ -147,7 +147,7 @@ def _place(
     outputs = [Value("", value.dtype, value.shape) for value in results]
     kind = "If" if form.kind == "if" else "Loop"
     attributes = {"form": form, "bodies": list(graphs)}
-    operator = Operator(kind, node.name, [*read, *captured], [*outputs], attributes)
+    operator = Node(kind, attributes, [*read, *captured], tuple(outputs), node.name)
     walker.builder.graph.operators.append(operator)
     return outputs
 

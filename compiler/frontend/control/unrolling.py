@@ -28,11 +28,12 @@ from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import (
     Inputs,
     NeedsHost,
-    Operator,
     Unsupported,
     Value,
     constant,
+    inner_graphs,
 )
+from compiler.net.node import Node
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import axis_in
 
@@ -137,9 +138,9 @@ class _Growth:
             raise TooLarge(f"unrolled it would become {what}{more}", _SHORTEN)
 
 
-def operator_count(operators: Sequence[Operator]) -> int:
+def operator_count(operators: Sequence[Node[Value]]) -> int:
     """The operators, and those in their bodies."""
-    return sum(1 + sum(operator_count(b.operators) for b in o.bodies) for o in operators)
+    return sum(1 + sum(operator_count(b.operators) for b in inner_graphs(o)) for o in operators)
 
 
 def _most(walker: "Specialiser", repeats: bool) -> int:

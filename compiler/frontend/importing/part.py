@@ -11,7 +11,6 @@ from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.graph import (
     Graph,
     NeedsValue,
-    Operator,
     Unsupported,
     Value,
     constant,
@@ -20,6 +19,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
+from compiler.net.node import Node
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
@@ -138,7 +138,7 @@ class _Sources:
 
 
 def _sources(
-    value: Value, makers: Mapping[Value, Operator], names: Mapping[Value, str]
+    value: Value, makers: Mapping[Value, Node[Value]], names: Mapping[Value, str]
 ) -> _Sources | None:
     """The small tensors that determine a small tensor's content; None if there are none."""
     found = _Sources()

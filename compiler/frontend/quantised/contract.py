@@ -12,7 +12,7 @@ import numpy as np
 
 from compiler.frontend.builder import NORMALISED_OPSET, Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quantised, Value
+from compiler.frontend.graph import Dequantised, Graph, Inputs, Quantised, Value
 from compiler.frontend.quantised.walk import Walk
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import (
@@ -21,6 +21,7 @@ from compiler.frontend.rules.quantised import (
     integer_matmul,
     less_zero_point,
 )
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 from compiler.support.registry import Registrar
 
@@ -37,20 +38,24 @@ _contracts = Registrar(_CONTRACTIONS)
 
 
 def is_of_sums(
-    value: Value, makers: Mapping[Value, Operator], sums: Set[Value], depth: int = 0
+    value: Value, makers: Mapping[Value, Node[Value]], sums: Set[Value], depth: int = 0
 ) -> bool:
     """Whether a value has the scaled sums of a contraction among its terms."""
     if value in sums:
         return True
     maker = makers.get(value)
-    if maker is None or maker.op_type not in ("Add", "Relu") or depth > LONGEST_CHAIN:
+    if maker is None or maker.type not in ("Add", "Relu") or depth > LONGEST_CHAIN:
         return False
     terms = [term for term in maker.inputs if term is not None]
     return any(is_of_sums(term, makers, sums, depth + 1) for term in terms)
 
 
 def divided(
-    builder: Builder, value: Value, scale: Value, makers: Mapping[Value, Operator], depth: int = 0
+    builder: Builder,
+    value: Value,
+    scale: Value,
+    makers: Mapping[Value, Node[Value]],
+    depth: int = 0,
 ) -> Value | None:
     """A value divided by a positive constant; None unless constants scale all its terms."""
     if value.array is not None:
@@ -58,18 +63,18 @@ def divided(
     maker = makers.get(value)
     if maker is None or depth > LONGEST_CHAIN:
         return None
-    if maker.op_type == "Mul":
+    if maker.type == "Mul":
         return _factor(builder, maker, scale)
-    if maker.op_type == "Relu":
+    if maker.type == "Relu":
         inside = divided(builder, maker.operand(0), scale, makers, depth + 1)
         return None if inside is None else builder.one("Relu", inside)
-    if maker.op_type == "Add":
+    if maker.type == "Add":
         terms = [divided(builder, maker.operand(i), scale, makers, depth + 1) for i in (0, 1)]
         return None if None in terms else builder.one("Add", *terms)
     return None
 
 
-def _factor(builder: Builder, maker: Operator, scale: Value) -> Value | None:
+def _factor(builder: Builder, maker: Node[Value], scale: Value) -> Value | None:
     """A multiplication by a constant, divided."""
     one, other = maker.operand(0), maker.operand(1)
     if other.array is None:
@@ -104,7 +109,7 @@ _LARGEST_SCALE = float(np.finfo("float32").max) / (1 << 16)
 
 def contracts_floats(graph: Graph) -> bool:
     """Whether a contraction multiplies floats that both were dequantised from bytes."""
-    operands = (op.inputs[:2] for op in graph.operators if op.op_type in _CONTRACTIONS)
+    operands = (op.inputs[:2] for op in graph.operators if op.type in _CONTRACTIONS)
     codes = ([value and value.code for value in pair] for pair in operands)
     return any(
         all(isinstance(code, Dequantised) and (code.is_bytes or code.is_float8) for code in pair)
@@ -124,9 +129,9 @@ class Contracting(Walk):
         self.suits = suits
         self.sums: set[Value] = set()
 
-    def replacement(self, operator: Operator) -> Value | None:
+    def replacement(self, operator: Node[Value]) -> Value | None:
         """The value of moved or contracted integers, or of divided sums."""
-        if operator.op_type in KEEP_CODES:
+        if operator.type in KEEP_CODES:
             return _moved(self._call(operator))
         return None if self.suits is None else self._contracted(operator, self.suits)
 
@@ -140,11 +145,11 @@ class Contracting(Walk):
         value.code = replace(value.code, number=self.replaced(value.code.number))
         return self._before(value, value.code)
 
-    def _contracted(self, operator: Operator, suits: Callable[[Call], bool]) -> Value | None:
+    def _contracted(self, operator: Node[Value], suits: Callable[[Call], bool]) -> Value | None:
         """The value instead of that of a contraction, or of a division of its sums."""
-        make = _CONTRACTIONS.get(operator.op_type)
+        make = _CONTRACTIONS.get(operator.type)
         call = self._call(operator)
-        if operator.op_type == "Div" and is_divisor(operator.operand(1)):
+        if operator.type == "Div" and is_divisor(operator.operand(1)):
             number = operator.operand(0)
             if not is_of_sums(number, self.makers, self.sums):
                 return None
@@ -154,13 +159,13 @@ class Contracting(Walk):
             self.sums.add(result)
         return result
 
-    def _call(self, operator: Operator) -> Call:
+    def _call(self, operator: Node[Value]) -> Call:
         return Call(
-            op_type=operator.op_type,
+            op_type=operator.type,
             version=NORMALISED_OPSET,
-            inputs=operator.inputs,
+            inputs=[*operator.inputs],
             attributes=dict(operator.attributes),
-            used=[value is not None for value in operator.outputs],
+            used=[not value.unknown for value in operator.outputs],
             builder=self.builder,
         )
 

@@ -13,10 +13,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.graph import Dequantised, Operator, Quantised, Value
+from compiler.frontend.graph import Dequantised, Quantised, Value
 from compiler.frontend.quantised.contract import REARRANGING, is_same
 from compiler.frontend.quantised.walk import Walk
 from compiler.net.facts import EVERYTHING, NumberRange
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import clipped
 
@@ -28,7 +29,7 @@ _LARGEST = 1 << 16
 
 
 def number_bounds(
-    value: Value, makers: Mapping[Value, Operator], depth: int = MOST_FOLLOWED
+    value: Value, makers: Mapping[Value, Node[Value]], depth: int = MOST_FOLLOWED
 ) -> NumberRange:
     """The bounds of a value's elements; `makers` has the operators of values."""
     if value.array is not None and value.array.size <= _LARGEST:
@@ -42,7 +43,7 @@ def number_bounds(
     maker = makers.get(value)
     if maker is None or not depth:
         return EVERYTHING
-    entry = OPERATORS.get(maker.op_type)
+    entry = OPERATORS.get(maker.type)
     if entry is None or (value is not maker.outputs[0] and entry.maps is None):
         return EVERYTHING  # positions, as a MaxPool has, are outside the bounds of numbers
     if entry.picks:
@@ -89,9 +90,9 @@ class Unrounding(Walk):
         self.multiplied = multiplied
         self._numbers: dict[Any, Value | None] = {}
 
-    def replacement(self, operator: Operator) -> Value | None:
+    def replacement(self, operator: Node[Value]) -> Value | None:
         """The value of a contraction of floats instead of the scaled sums of one of integers."""
-        if operator.op_type != "Mul":
+        if operator.type != "Mul":
             return None
         for sums, scale in (operator.inputs, operator.inputs[::-1]):
             contraction = None if sums is None else self._contraction(sums)
@@ -123,16 +124,16 @@ class Unrounding(Walk):
             return self._scaled(integers, origin, code) or self._clipped(origin, code)
         if integers.array is not None:
             return self._weights(integers, code)
-        if maker is None or maker.op_type not in (*PICKING, "Max") or len(maker.outputs) > 1:
+        if maker is None or maker.type not in (*PICKING, "Max") or len(maker.outputs) > 1:
             return None
         number = self._moved(maker.operand(0), code)
         if number is None:
             return None
-        if maker.op_type == "Max":
+        if maker.type == "Max":
             # A number at least 0, as its integers are at least the zero point.
             rectifies = is_same(maker.operand(1), code.zero) and bounds_of_code(code) is not None
             return self.builder.one("Relu", number) if rectifies else None
-        return self.builder.emit(maker.op_type, [number, *maker.inputs[1:]], maker.attributes)[0]
+        return self.builder.emit(maker.type, [number, *maker.inputs[1:]], maker.attributes)[0]
 
     def _weights(self, integers: Value, code: Dequantised) -> Value | None:
         """The numbers of constant integers, of which a run moves some."""
@@ -172,27 +173,27 @@ class Unrounding(Walk):
     def _without_clip(self, number: Value, interval: NumberRange) -> tuple[Value, NumberRange]:
         """The operand of a number that is clipped already, and the range that is left by both."""
         maker = self.makers.get(number)
-        if maker is None or maker.op_type not in ("Clip", "Relu"):
+        if maker is None or maker.type not in ("Clip", "Relu"):
             return number, interval
         limits = [None if v is None else v.array for v in maker.inputs[1:]]
-        if maker.op_type == "Relu":
+        if maker.type == "Relu":
             return maker.operand(0), clipped((0.0, inf), *interval)
         if len(limits) < 2 or any(array is None or array.size != 1 for array in limits):
             return number, interval
         low, high = (float(array.reshape(-1)[0]) for array in limits if array is not None)
         return maker.operand(0), clipped((low, high), *interval)
 
-    def _contraction(self, sums: Value) -> Operator | None:
+    def _contraction(self, sums: Value) -> Node[Value] | None:
         """The contraction by constant integers whose sums were cast to floats."""
         cast = self.makers.get(sums)
-        if cast is None or cast.op_type != "Cast" or sums.dtype != "float32":
+        if cast is None or cast.type != "Cast" or sums.dtype != "float32":
             return None
         maker = self.makers.get(cast.operand(0))
-        if maker is None or maker.op_type not in FLOATS_OF or maker.operand(1).array is None:
+        if maker is None or maker.type not in FLOATS_OF or maker.operand(1).array is None:
             return None
         return None if len(maker.inputs) > 3 and maker.inputs[3] is not None else maker
 
-    def _of_floats(self, contraction: Operator, scale: Value) -> Value | None:
+    def _of_floats(self, contraction: Node[Value], scale: Value) -> Value | None:
         """The contraction of the floats that were quantised by their own range."""
         origin = contraction.operand(0).code
         weights = contraction.operand(1)
@@ -204,7 +205,7 @@ class Unrounding(Walk):
         factor = self._factor(origin, scale)
         if zero is not origin.zero or factor is None or not self._spans(origin):
             return None
-        image = contraction.op_type == "ConvInteger"
+        image = contraction.type == "ConvInteger"
         axis, following = (0, weights.rank - 2) if image else (weights.rank - 1, 0)
         factor = _along(factor, weights, axis, following)
         if factor is None:
@@ -212,7 +213,7 @@ class Unrounding(Walk):
         numbers = self.builder.constant(weights.content.astype("float32") * factor)
         number = self.replaced(origin.number)
         return self.builder.emit(
-            FLOATS_OF[contraction.op_type], [number, numbers], contraction.attributes
+            FLOATS_OF[contraction.type], [number, numbers], contraction.attributes
         )[0]
 
     def _factor(self, origin: Quantised, scale: Value) -> np.ndarray | None:
@@ -220,7 +221,7 @@ class Unrounding(Walk):
         if scale is origin.scale:
             return np.ones((), "float32")
         maker = self.makers.get(scale)
-        if maker is None or maker.op_type != "Mul" or origin.scale not in maker.inputs:
+        if maker is None or maker.type != "Mul" or origin.scale not in maker.inputs:
             return None
         other = next((v for v in maker.inputs if v is not origin.scale), None)
         return None if other is None else other.array
@@ -228,11 +229,11 @@ class Unrounding(Walk):
     def _spans(self, origin: Quantised) -> bool:
         """Whether a scale is that of the range of the numbers, so that none is clipped."""
         ends = list(self._ends(origin.scale))
-        kinds = {maker.op_type for maker in ends}
+        kinds = {maker.type for maker in ends}
         number = self.replaced(origin.number)
         return kinds == {"ReduceMax", "ReduceMin"} and all(m.operand(0) is number for m in ends)
 
-    def _ends(self, scale: Value) -> Iterator[Operator]:
+    def _ends(self, scale: Value) -> Iterator[Node[Value]]:
         """The operators before those that compute a scale of extremes."""
         pending = [scale]
         seen = {scale}
@@ -240,7 +241,7 @@ class Unrounding(Walk):
             maker = self.makers.get(pending.pop())
             if maker is None:
                 continue
-            if maker.op_type not in _RANGE_STEPS:
+            if maker.type not in _RANGE_STEPS:
                 yield maker
                 continue
             new = [v for v in maker.inputs if v is not None and v not in seen]

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import FourBits, Operator, Value
+from compiler.frontend.graph import FourBits, Value, inner_graphs
 from compiler.frontend.quantised.walk import Walk
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
@@ -19,6 +19,7 @@ from compiler.net.four_bits import (
     four_bit_numbers,
     pack_nibbles,
 )
+from compiler.net.node import Node
 from compiler.net.operators.contractions import GEMMS
 from compiler.tensors.extents import at_hints
 
@@ -36,26 +37,26 @@ class Packing(Walk):
         super().__init__()
         self.most = most
 
-    def replacement(self, operator: Operator) -> Value | None:
+    def replacement(self, operator: Node[Value]) -> Value | None:
         """The value of a matmul whose weight is packed or unpacked."""
-        for body in operator.bodies:
+        for body in inner_graphs(operator):
             Packing(self.most).rewrite(body)
         if not _is_four_bits(operator):
             return None
         few = at_hints(prod(operator.operand(0).shape[:-1])) <= self.most
-        if operator.op_type == "MatMulNBits":
+        if operator.type == "MatMulNBits":
             return None if few else _unpacked(self.builder, operator)
         return _packed(self.builder, operator) if few else None
 
 
-def _is_four_bits(operator: Operator) -> bool:
-    if operator.op_type == "MatMulNBits":
+def _is_four_bits(operator: Node[Value]) -> bool:
+    if operator.type == "MatMulNBits":
         return True
-    weighted = operator.op_type in GEMMS
+    weighted = operator.type in GEMMS
     return weighted and isinstance(operator.operand(1).code, FourBits)
 
 
-def _unpacked(builder: Builder, operator: Operator) -> Value:
+def _unpacked(builder: Builder, operator: Node[Value]) -> Value:
     """The MatMul by the numbers of a packed weight."""
     packed, scales, *zeros = (value and value.content for value in operator.inputs[1:])
     assert packed is not None
@@ -66,7 +67,7 @@ def _unpacked(builder: Builder, operator: Operator) -> Value:
     return builder.one("MatMul", operator.operand(0), weight)
 
 
-def _packed(builder: Builder, operator: Operator) -> Value | None:
+def _packed(builder: Builder, operator: Node[Value]) -> Value | None:
     """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
     data = operator.operand(0)
     code = operator.operand(1).code

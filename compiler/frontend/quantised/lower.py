@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value, makers_of
+from compiler.frontend.graph import Dequantised, Graph, Quantised, Value, inner_graphs, makers_of
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.quantised.contract import REARRANGING, Contracting, contracts_floats
 from compiler.frontend.quantised.drop_rounding import Unrounding
@@ -20,6 +20,7 @@ from compiler.frontend.quantised.tensor_cores import (
     suits_tensor_cores,
 )
 from compiler.frontend.quantised.walk import Walk
+from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.tensors.contraction import Contraction
 
@@ -37,7 +38,7 @@ def keep_floats(graph: Graph) -> None:
     stored = contracted_integers(graph)
     rounded: set[Value] = set()
     for operator in graph.operators:
-        contracts = KINDS.get(operator.op_type) is Kind.CONTRACTION
+        contracts = KINDS.get(operator.type) is Kind.CONTRACTION
         for value in filter(None, operator.inputs):
             number = _before_moves(value, makers)
             integers = _rounded(number, makers)
@@ -50,22 +51,22 @@ def keep_floats(graph: Graph) -> None:
 def contracted_integers(graph: Graph) -> set[Value]:
     """The integers, before they are moved, that contractions of bytes read."""
     makers = makers_of(graph)
-    contractions = (op for op in graph.operators if op.op_type in BYTE_CONTRACTIONS)
+    contractions = (op for op in graph.operators if op.type in BYTE_CONTRACTIONS)
     integers = (value for operator in contractions for value in operator.inputs[:2])
     return {_before_moves(value, makers) for value in integers if value is not None}
 
 
-def _before_moves(value: Value, makers: Mapping[Value, Operator]) -> Value:
+def _before_moves(value: Value, makers: Mapping[Value, Node[Value]]) -> Value:
     """The value whose elements operators rearranged to this one."""
     while value in makers:
         maker = makers[value]
-        if maker.op_type not in REARRANGING or len(maker.outputs) > 1:
+        if maker.type not in REARRANGING or len(maker.outputs) > 1:
             break
         value = maker.operand(0)
     return value
 
 
-def _rounded(value: Value, makers: Mapping[Value, Operator]) -> Value | None:
+def _rounded(value: Value, makers: Mapping[Value, Node[Value]]) -> Value | None:
     """The integers, before moves, that floats were cast to of which a value is the numbers."""
     code = value.code
     if not isinstance(code, Dequantised) or not code.whole or code.scale.dtype != value.dtype:
@@ -96,9 +97,9 @@ class _Rounding(Walk):
         key = integers, code.scale, code.zero
         if key not in self._numbers:
             maker = self.makers[integers]
-            if maker.op_type in REARRANGING:
+            if maker.type in REARRANGING:
                 inputs = [self._moved(maker.operand(0), code), *maker.inputs[1:]]
-                (self._numbers[key],) = self.builder.emit(maker.op_type, inputs, maker.attributes)
+                (self._numbers[key],) = self.builder.emit(maker.type, inputs, maker.attributes)
             else:
                 exact = maker.operand(0)
                 if code.is_float8:  # the cast rounds
@@ -125,11 +126,11 @@ def fit_kernels(graph: Graph, on_tensor_cores: bool) -> bool:
     Tensor cores compute those that they take without zero points. All others become equal ones of
     int32 or of floats that are wide enough; returns whether there were any.
     """
-    if all(operator.op_type not in INTEGER_CONTRACTIONS for operator in graph.operators):
+    if all(operator.type not in INTEGER_CONTRACTIONS for operator in graph.operators):
         return False
     visible = {value for _, value in graph.outputs}
     for operator in graph.operators:
-        if operator.op_type != "Cast" or operator.output.dtype != "float32":
+        if operator.type != "Cast" or operator.output.dtype != "float32":
             visible.update(value for value in operator.inputs if value is not None)
     walk = _Widening(visible, on_tensor_cores)
     walk.rewrite(graph)
@@ -145,19 +146,19 @@ class _Widening(Walk):
         self.on_tensor_cores = on_tensor_cores
         self.widened = False
 
-    def replacement(self, operator: Operator) -> Value | None:
+    def replacement(self, operator: Node[Value]) -> Value | None:
         """The sums of wider operands, or those of tensor cores less what a zero point adds."""
-        if operator.op_type not in INTEGER_CONTRACTIONS:
+        if operator.type not in INTEGER_CONTRACTIONS:
             return None
         if self.on_tensor_cores and is_tiled(operator):
             return separated(self.builder, operator)
         self.widened = True
-        if operator.op_type == "ConvInteger":
+        if operator.type == "ConvInteger":
             return _convolution(self.builder, operator)
         return _matmul(self.builder, operator, exactly=operator.output in self.visible)
 
 
-def _difference(builder: Builder, operator: Operator, index: int, dtype: str) -> Value:
+def _difference(builder: Builder, operator: Node[Value], index: int, dtype: str) -> Value:
     """An operand less its zero point, in a type."""
     to = element_type(dtype)
     value = builder.one("Cast", operator.operand(index), to=to)
@@ -165,14 +166,14 @@ def _difference(builder: Builder, operator: Operator, index: int, dtype: str) ->
     return value if zero is None else builder.one("Sub", value, builder.one("Cast", zero, to=to))
 
 
-def _matmul(builder: Builder, operator: Operator, exactly: bool) -> Value:
+def _matmul(builder: Builder, operator: Node[Value], exactly: bool) -> Value:
     dtype = "int32" if exactly and _largest_sum(operator) > LARGEST_EXACT_FLOAT else "float32"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
     sums = builder.one("MatMul", *operands)
     return sums if dtype == "int32" else builder.one("Cast", sums, to=element_type("int32"))
 
 
-def _largest_sum(operator: Operator) -> int:
+def _largest_sum(operator: Node[Value]) -> int:
     """A bound of the sums of a MatMulInteger: that of its weights where they are constant."""
     weights = operator.operand(1)
     zero = [*operator.inputs, None, None][3]
@@ -182,7 +183,7 @@ def _largest_sum(operator: Operator) -> int:
     return 255 * int(sizes.sum(-2).max(initial=0))
 
 
-def _convolution(builder: Builder, operator: Operator) -> Value:
+def _convolution(builder: Builder, operator: Node[Value]) -> Value:
     bound = prod(operator.operand(1).shape[1:]) * 255 * 255
     dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
@@ -232,15 +233,15 @@ def lower_quantised(graph: Graph, way: Contraction) -> Contraction | None:
 def _is_quantised(graph: Graph) -> bool:
     """Whether it has contractions of codes, or values that stand for others."""
     return any(
-        operator.op_type in _ON_CODES
+        operator.type in _ON_CODES
         or any(value is not None and value.code for value in (*operator.inputs, *operator.outputs))
-        or any(_is_quantised(body) for body in operator.bodies)
+        or any(_is_quantised(body) for body in inner_graphs(operator))
         for operator in graph.operators
     )
 
 
 def _contracts_bytes(graph: Graph) -> bool:
     return any(
-        operator.op_type in _ON_CODES or any(_contracts_bytes(body) for body in operator.bodies)
+        operator.type in _ON_CODES or any(_contracts_bytes(body) for body in inner_graphs(operator))
         for operator in graph.operators
     )

@@ -8,9 +8,10 @@ import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Dequantised, Operator, Value
+from compiler.frontend.graph import Dequantised, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import fitting_differences
+from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS
 from compiler.net.operators.contractions import GEMMS
 
@@ -63,37 +64,37 @@ def _suits(op_type: str, groups: object, data: Value, weights: Value) -> bool:
     return weights.array is not None
 
 
-def is_tiled(operator: Operator) -> bool:
+def is_tiled(operator: Node[Value]) -> bool:
     """Whether an integer contraction is one that tensor cores take."""
     data, weights = operator.operand(0), operator.operand(1)
     zeros = [*operator.inputs[2:], None, None][:2]
     whole = zeros[0] is None or not zeros[0].shape
     groups = operator["group"]
     symmetric = zeros[1] is None and weights.dtype == "int8"
-    return whole and symmetric and _suits(operator.op_type, groups, data, weights)
+    return whole and symmetric and _suits(operator.type, groups, data, weights)
 
 
-def separated(builder: Builder, operator: Operator) -> Value | None:
+def separated(builder: Builder, operator: Node[Value]) -> Value | None:
     """The sums of a tiled contraction less the share of a zero point, on which no kernel depends.
 
     None for one without a zero point, or of floats of a byte.
     """
     zero = operator.inputs[2] if len(operator.inputs) > 2 else None
-    if operator.op_type not in INTEGER_CONTRACTIONS or zero is None:
+    if operator.type not in INTEGER_CONTRACTIONS or zero is None:
         return None
     if zero.array is not None and not zero.array.any():
         return None
     zero = builder.one("Cast", zero, to=element_type("int32"))
     data, weights = operator.operand(0), operator.operand(1)
-    (sums,) = builder.emit(operator.op_type, [data, weights], operator.attributes)
+    (sums,) = builder.emit(operator.type, [data, weights], operator.attributes)
     return builder.one("Sub", sums, builder.one("Mul", _shares(builder, operator), zero))
 
 
-def _shares(builder: Builder, operator: Operator) -> Value:
+def _shares(builder: Builder, operator: Node[Value]) -> Value:
     """The sums of the weights that each sum has, as int32."""
     weights = operator.operand(1).array
     assert weights is not None
-    if operator.op_type == "MatMulInteger":
+    if operator.type == "MatMulInteger":
         return builder.constant(weights.sum(-2, keepdims=True, dtype="int32"))
     pixels = np.ones((1, 1, *operator.operand(0).shape[2:]), "float64")
     filters = weights.sum(1, keepdims=True, dtype="int64").astype("float64")

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Dequantised, Graph, Operator, Value
+from compiler.frontend.graph import Dequantised, Graph, Value
+from compiler.net.node import Node
 
 
 class Walk:
@@ -18,10 +19,10 @@ class Walk:
     def __init__(self) -> None:
         self.builder = Builder(Graph([]), Expansion())
         self.instead: dict[Value, Value] = {}
-        self._makers: dict[Value, Operator] = {}
+        self._makers: dict[Value, Node[Value]] = {}
         self._noted = 0
 
-    def replacement(self, operator: Operator) -> Value | None:
+    def replacement(self, operator: Node[Value]) -> Value | None:
         """The value instead of the result of an operator on values of the new graph, if any."""
         return None
 
@@ -44,7 +45,7 @@ class Walk:
                 continue
             self.builder.graph.operators.append(operator)
             for result in operator.outputs:
-                if result is not None and (value := self.renumbered(result)) is not None:
+                if (value := self.renumbered(result)) is not None:
                     self.instead[result] = value
         if self.instead:
             graph.operators = self.builder.graph.operators
@@ -63,10 +64,10 @@ class Walk:
         return value
 
     @property
-    def makers(self) -> Mapping[Value, Operator]:
+    def makers(self) -> Mapping[Value, Node[Value]]:
         """The operator of each value of the new graph."""
         written = self.builder.graph.operators
         for operator in written[self._noted :]:
-            self._makers.update((value, operator) for value in operator.outputs if value)
+            self._makers.update((value, operator) for value in operator.outputs)
         self._noted = len(written)
         return self._makers

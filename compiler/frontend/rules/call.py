@@ -105,7 +105,7 @@ class Call(ModelNode):
 
     def emit_node(self, node: Node[Value]) -> list[Value]:
         """Emit the operator itself in the canonical form."""
-        return self.builder.emit_used(node.type, [*node.inputs], dict(node.attributes), self.used)
+        return self.builder.emit_used(node.type, node.inputs, node.attributes, self.used)
 
     def evaluated(self) -> list[Value]:
         """The outputs of the operator itself on known inputs, in forms that no kernel has."""

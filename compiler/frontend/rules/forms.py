@@ -115,7 +115,7 @@ def rewrite_split(call: Call) -> list[Value]:
     return (
         [call.data]
         if parts == 1
-        else call.builder.emit("Split", [*node.inputs], dict(node.attributes), parts)
+        else call.builder.emit("Split", node.inputs, node.attributes, parts)
     )
 
 

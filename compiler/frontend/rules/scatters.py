@@ -59,7 +59,7 @@ def _before_transpose(call: Call, data: Value) -> tuple[Value, list[int]]:
     """
     operators = reversed(call.builder.graph.operators)
     maker = next((op for op in operators if data in op.outputs), None)
-    if maker is None or maker.op_type != "Transpose":
+    if maker is None or maker.type != "Transpose":
         return data, [*range(data.rank)]
     return maker.operand(0), list(maker.attributes["perm"])
 

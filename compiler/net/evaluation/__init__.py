@@ -1,4 +1,4 @@
-"""What operators compute, in numpy: a function of each use of known inputs, a family a module."""
+"""What operators compute, in numpy: a function of a node with known inputs, a family a module."""
 
 from compiler.net.evaluation import (
     activations,

@@ -11,7 +11,7 @@ from typing import Any
 
 from compiler.net.attributes import Mismatch, ShapeMismatch
 from compiler.net.evaluation import EVALUATIONS
-from compiler.net.node import OperatorInput
+from compiler.net.node import OperatorInput, TypedNode
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
 from compiler.net.operators.fourier import FOURIER, FOURIERS
@@ -61,6 +61,7 @@ __all__ = [
     "check_room",
     "check_size",
     "infer",
+    "infer_node",
     "type_text",
 ]
 
@@ -121,7 +122,11 @@ def infer(
     if operator is None:
         raise Mismatch(f"there is no operator {op_type!r}")
     check_attributes(operator, attributes)
-    node = operator.node(op_type, inputs, attributes, outputs)
-    results = infer_results(node, operator)
-    check_constant_indices(op_type, inputs, node.__getitem__)
+    return infer_node(operator.node(op_type, inputs, attributes, outputs))
+
+
+def infer_node(node: TypedNode) -> list[KnownTensor]:
+    """The types of the results of a node whose attributes are complete; raises as `infer`."""
+    results = infer_results(node, OPERATORS[node.type])
+    check_constant_indices(node.type, node.inputs, node.__getitem__)
     return results

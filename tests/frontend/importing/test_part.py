@@ -32,7 +32,7 @@ def test_a_part_without_obstacles_is_a_graph():
         constants={"w": np.ones((4, 2), "f4")},
     )
     assert not found.obstacles
-    assert [operator.op_type for operator in found.graph.operators] == ["MatMul"]
+    assert [operator.type for operator in found.graph.operators] == ["MatMul"]
 
 
 RESHAPE = "g (float[8, 4] x, int64[2] s) => (float[a, b] y) { y = Reshape(x, s) }"

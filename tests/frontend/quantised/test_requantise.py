@@ -7,19 +7,20 @@ import pytest
 import compiler
 from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Graph, Operator, Value
+from compiler.frontend.graph import Graph, Value
 from compiler.frontend.quantised.contract import divided, is_divisor, is_of_sums
+from compiler.net.node import Node
 from tests.frontend.checks import parse
 
 
-def made(*steps: str) -> tuple[Builder, Value, dict[Value, Operator]]:
+def made(*steps: str) -> tuple[Builder, Value, dict[Value, Node[Value]]]:
     """A value computed from an input by steps with the constant 3."""
     builder = Builder(Graph([]), Expansion())
     value = Value("x", "float32", (2,))
     for step in steps:
         others = [] if step == "Relu" else [builder.constant(3.0, "float32")]
         value = builder.one(step, value, *others)
-    makers = {v: op for op in builder.graph.operators for v in op.outputs if v is not None}
+    makers = {v: op for op in builder.graph.operators for v in op.outputs}
     return builder, value, makers
 
 
@@ -32,8 +33,8 @@ def test_scaled_sums_are_divided_by_their_factor(steps: list[str]):
     result = divided(builder, value, builder.constant(2.0, "float32"), makers)
     assert result is not None
     new = builder.graph.operators[before:]
-    assert [operator.op_type for operator in new] == steps
-    factors = [float(op.operand(1).content) for op in new if op.op_type != "Relu"]
+    assert [operator.type for operator in new] == steps
+    factors = [float(op.operand(1).content) for op in new if op.type != "Relu"]
     assert set(factors) == {1.5}
 
 
@@ -43,7 +44,7 @@ def test_other_values_are_not(steps: list[str]):
     for step in steps:
         if step in ("Tanh", "Exp"):
             value = builder.one(step, value)
-    makers |= {v: op for op in builder.graph.operators for v in op.outputs if v is not None}
+    makers |= {v: op for op in builder.graph.operators for v in op.outputs}
     assert divided(builder, value, builder.constant(2.0, "float32"), makers) is None
 
 
@@ -113,7 +114,7 @@ def test_every_byte_is_quantised_again_by_division(step: str, target: str):
 
 def test_only_what_has_sums_is_divided_by_its_factors():
     _, value, makers = made("Mul", "Add", "Relu")
-    (product,) = [v for v, op in makers.items() if op.op_type == "Mul"]
+    (product,) = [v for v, op in makers.items() if op.type == "Mul"]
     assert is_of_sums(value, makers, {product})
     assert not is_of_sums(value, makers, set())
 

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
+from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.importing.model import import_model
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
@@ -45,6 +46,22 @@ def test_only_parts_without_a_default_are_left_out():
             *full
         }
         assert missing <= {"num_outputs"}, name
+
+
+def test_what_a_dump_leaves_out_has_the_default_of_onnx():
+    for name, entry in OPERATORS.items():
+        if entry.domain or not onnx.defs.has(name, NORMALISED_OPSET):
+            continue
+        schema: Any = onnx.defs.get_schema(name, NORMALISED_OPSET)
+        for attribute in entry.attributes.keys() & schema.attributes.keys():
+            default: Any = entry.attributes[attribute].default
+            assert default is None or not schema.attributes[attribute].required, (name, attribute)
+            given = schema.attributes[attribute].default_value
+            if default is not None and not callable(default) and given.name:
+                value: Any = onnx.helper.get_attribute_value(given)
+                text = value.decode() if isinstance(value, bytes) else str(value)
+                known: Any = [*default] if isinstance(default, tuple) else default
+                assert text == str(known), (name, attribute)
 
 
 def imported(text: str) -> OperatorOp:

@@ -107,8 +107,8 @@ def graph_at(graph: Graph, sizes: Sizes) -> Graph:
         builder.node = operator.node
         inputs = [use(value) for value in operator.inputs]
         attributes = {name: at(value) for name, value in operator.attributes.items()}
-        used = [value is not None for value in operator.outputs]
-        outputs = builder.emit_used(operator.op_type, inputs, attributes, used)
+        used = [not value.unknown for value in operator.outputs]
+        outputs = builder.emit_used(operator.type, inputs, attributes, used)
         made |= {old: now for old, now in zip(operator.outputs, outputs, strict=True) if old}
     new.outputs = [(name, value) for name, old in graph.outputs if (value := use(old))]
     return new
@@ -130,10 +130,9 @@ def lines_of(graph: Graph) -> list[str]:
     for operator in graph.operators:
         operands = ", ".join(map(text, operator.inputs))
         for value in operator.outputs:
-            if value is not None:
-                numbers[value] = f"v{len(numbers)}"
-        types = [value and (value.dtype, tuple(value.shape)) for value in operator.outputs]
-        lines.append(f"{operator.op_type} ({operands}) {_plain(operator.attributes)} {types}")
+            numbers[value] = f"v{len(numbers)}"
+        types = [(value.dtype, tuple(value.shape)) for value in operator.outputs]
+        lines.append(f"{operator.type} ({operands}) {_plain(operator.attributes)} {types}")
     return [*lines, *(f"{name} = {text(value)}" for name, value in graph.outputs)]
 
 
