@@ -15,10 +15,6 @@ class Mismatch(Exception):
     """An operator, its attributes or its types are not what the table says."""
 
 
-class ShapeMismatch(Mismatch):
-    """The shapes of an operator's inputs do not fit it or each other."""
-
-
 AttributeKind = Literal["int", "float", "string", "ints", "floats", "strings"]
 _PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
     "int": (int, Expression),

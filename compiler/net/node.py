@@ -7,11 +7,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
+from compiler.net.attributes import Mismatch, Shape
 from compiler.tensors.dtypes import numpy_element
 from compiler.tensors.substitution import as_extent
 
 Array = NDArray[Any]
+
+
+class ShapeMismatch(Mismatch):
+    """The shapes of an operator's inputs do not fit it or each other."""
 
 
 class OperatorInput(Protocol):

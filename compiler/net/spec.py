@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from compiler.net.attributes import Attribute, Mismatch, Shape, ShapeMismatch, Shapes
+from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
-from compiler.net.node import Array, Node, OperatorInput, TypedNode
+from compiler.net.node import Array, Node, OperatorInput, ShapeMismatch, TypedNode
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_name
 

@@ -3,8 +3,8 @@
 from math import prod
 
 from compiler.frontend.node import ModelNode, checks
-from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
-from compiler.net.node import OperatorInput
+from compiler.net.attributes import Mismatch, Shape
+from compiler.net.node import OperatorInput, ShapeMismatch
 from compiler.net.operators import infer
 from compiler.net.operators.shapes import has_shape, listed, one_number, without
 from compiler.net.spec import KnownTensor

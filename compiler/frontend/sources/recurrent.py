@@ -1,7 +1,8 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
 from compiler.frontend.node import ModelNode, checks
-from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
+from compiler.net.attributes import Mismatch, Shape
+from compiler.net.node import ShapeMismatch
 from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, GATES
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 

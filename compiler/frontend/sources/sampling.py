@@ -7,7 +7,8 @@ import numpy as np
 
 from compiler.frontend.node import ModelNode, checks
 from compiler.frontend.semantics.windows import Windows
-from compiler.net.attributes import Mismatch, ShapeMismatch
+from compiler.net.attributes import Mismatch
+from compiler.net.node import ShapeMismatch
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import check_size
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler.net.attributes import Mismatch, ShapeMismatch
+from compiler.net.attributes import Mismatch
 from compiler.net.evaluation import EVALUATIONS
-from compiler.net.node import OperatorInput, TypedNode
+from compiler.net.node import OperatorInput, ShapeMismatch, TypedNode
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
 from compiler.net.operators.fourier import FOURIER, FOURIERS

@@ -4,18 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from compiler.net.attributes import (
-    Attribute,
-    Mismatch,
-    Shape,
-    ShapeMismatch,
-    flag,
-    integer,
-    number,
-    one_of,
-)
+from compiler.net.attributes import Attribute, Mismatch, Shape, flag, integer, number, one_of
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.einsum import einsum_products, einsum_shape
 from compiler.net.operators.shapes import (
     broadcast,

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
+from compiler.net.attributes import Mismatch, Shape
+from compiler.net.node import ShapeMismatch
 from compiler.net.operators.shapes import broadcast, listed
 
 _DOTS = "..."

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from compiler.net.attributes import Shape, ShapeMismatch
+from compiler.net.attributes import Shape
 from compiler.net.maps import Algebra, Index, Map, Maps
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import (
     axis_in,
     has_rank,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.net.attributes import Shape, ShapeMismatch
-from compiler.net.node import OperatorInput
+from compiler.net.attributes import Shape
+from compiler.net.node import OperatorInput, ShapeMismatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from compiler.net.attributes import (
     Attribute,
     Mismatch,
     Shape,
-    ShapeMismatch,
     Shapes,
     axis_attribute,
     flag,
@@ -19,7 +18,7 @@ from compiler.net.attributes import (
 )
 from compiler.net.facts import DERIVED, REPEATED, Facts
 from compiler.net.maps import Algebra, Index, Map, Maps
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.gathers import (
     depth_of_one_hot,
     gather_elements_maps,

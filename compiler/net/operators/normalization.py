@@ -2,17 +2,9 @@
 
 from dataclasses import replace
 
-from compiler.net.attributes import (
-    LAST_AXIS,
-    Attribute,
-    Mismatch,
-    Shape,
-    ShapeMismatch,
-    integer,
-    number,
-)
+from compiler.net.attributes import LAST_AXIS, Attribute, Mismatch, Shape, integer, number
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import axis_in, fits_into, has_rank, has_shape, listed
 from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import FLOATS

@@ -3,17 +3,9 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import (
-    LAST_AXIS,
-    Shape,
-    ShapeMismatch,
-    axis_attribute,
-    flag,
-    integer,
-    one_of,
-)
+from compiler.net.attributes import LAST_AXIS, Shape, axis_attribute, flag, integer, one_of
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.gathers import scatter_elements_shape, scatter_nd_shape
 from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed
 from compiler.net.spec import Kind, OpSpec, onnx_form, operator

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.attributes import Shape, ShapeMismatch, one_each, one_of
+from compiler.net.attributes import Shape, one_each, one_of
 from compiler.net.facts import DERIVED
 from compiler.net.maps import Algebra, Index, Map, Maps
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import axes_in, has_shape, listed
 from compiler.net.spec import Kind, onnx_form, operator
 from compiler.tensors.dtypes import INDICES, MOVABLE

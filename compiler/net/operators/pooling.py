@@ -1,8 +1,8 @@
 """Pooling: reductions over windows, or over all positions of a channel."""
 
-from compiler.net.attributes import Attribute, Shape, ShapeMismatch, flag, integer
+from compiler.net.attributes import Attribute, Shape, flag, integer
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import has_rank, listed
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
 from compiler.net.spec import Kind, OpSpec, operator

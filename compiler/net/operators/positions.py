@@ -1,8 +1,8 @@
 """Numbers that count up, in steps and as many as extents say: what only a run's sizes decide."""
 
-from compiler.net.attributes import Shape, ShapeMismatch, integer
+from compiler.net.attributes import Shape, integer
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import has_shape
 from compiler.net.spec import LARGEST_TENSOR, Kind, OpSpec, operator
 

@@ -11,13 +11,12 @@ from compiler.net.attributes import (
     Attribute,
     Mismatch,
     Shape,
-    ShapeMismatch,
     axes_attribute,
     axis_attribute,
     flag,
 )
 from compiler.net.facts import Facts, always_within
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.elementwise import largest, smallest
 from compiler.net.operators.shapes import axes_in, axis_in, listed
 from compiler.net.spec import Kind, OpSpec, onnx_form, operator

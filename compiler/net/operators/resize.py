@@ -12,7 +12,6 @@ from compiler.net.attributes import (
     Attribute,
     Mismatch,
     Shape,
-    ShapeMismatch,
     axes_attribute,
     flag,
     number,
@@ -20,7 +19,7 @@ from compiler.net.attributes import (
     one_of,
 )
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import axes_in, listed
 from compiler.net.spec import Kind, onnx_form, operator
 from compiler.tensors.dtypes import ALL

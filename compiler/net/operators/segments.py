@@ -1,8 +1,8 @@
 """Scatters that combine rows, in two steps, of which they share the order of the updates."""
 
-from compiler.net.attributes import Shape, ShapeMismatch, integer, one_of
+from compiler.net.attributes import Shape, integer, one_of
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import Kind, OpSpec, operator
 from compiler.tensors.dtypes import FLOATS, INDICES

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import Mismatch, Shape, ShapeMismatch
-from compiler.net.node import TypedNode
+from compiler.net.attributes import Mismatch, Shape
+from compiler.net.node import ShapeMismatch, TypedNode
 
 
 def listed(shape: Sequence[int]) -> str:

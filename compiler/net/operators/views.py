@@ -3,18 +3,10 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import (
-    LISTED_AXES,
-    Mismatch,
-    Shape,
-    ShapeMismatch,
-    axis_attribute,
-    flag,
-    one_each,
-)
+from compiler.net.attributes import LISTED_AXES, Mismatch, Shape, axis_attribute, flag, one_each
 from compiler.net.facts import DERIVED
 from compiler.net.maps import Maps, view_map
-from compiler.net.node import TypedNode
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
 from compiler.net.spec import Kind, OpSpec, onnx_form, operator
 from compiler.tensors.dtypes import MOVABLE

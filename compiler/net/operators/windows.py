@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.net.attributes import Attribute, Shape, ShapeMismatch, Shapes, integers, one_of
-from compiler.net.node import TypedNode
+from compiler.net.attributes import Attribute, Shape, Shapes, integers, one_of
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.shapes import listed
 
 

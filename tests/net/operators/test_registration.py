@@ -26,8 +26,8 @@ from compiler.frontend.export import export_model
 from compiler.frontend.importing import import_model
 from compiler.kernels.building import module as build
 from compiler.kernels.ops.lowering import LOWERINGS, Context, lowering
-from compiler.net.attributes import Shape, ShapeMismatch, number
-from compiler.net.node import TypedNode
+from compiler.net.attributes import Shape, number
+from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.registration import REGISTERED, register
 from compiler.net.spec import Kind, operator
