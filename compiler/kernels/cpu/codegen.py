@@ -51,6 +51,10 @@ _ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+')
 
 _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
+_LAUNCH = re.compile(r"^define dllexport (void @.*\)) ", re.M)
+
+_OF_HALVES = re.compile(r"^define weak dso_local \w+ @__\w+hf\w+\(.*?^}\n", re.M | re.S)
+"""The conversions of float16 that TVM adds to every module, for processors without instructions."""
 
 _LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
 
@@ -86,7 +90,8 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     module = with_calls(module)
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
-    text = text.replace("define dllexport void @", "define internal void @")
+    # LLVM would optimise a launch's function twice: by itself, and again where it has inlined it.
+    text = _LAUNCH.sub(r"define internal \1 noinline ", text)
     text = _OTHER_THAN_SUMS.sub(r"\1 ", text)
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
@@ -173,8 +178,13 @@ def compile_llvm(
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
     linked = link_nibbles(link_byte_sums(link_mathematics(link_tables(text))))
-    linked = "\n".join([linked, *entries])
-    return optimise(linked, target)
+    return optimise(without_conversions("\n".join([linked, *entries])), target)
+
+
+def without_conversions(text: str) -> str:
+    """LLVM code without TVM's functions for float16 if it has no such numbers."""
+    rest = _OF_HALVES.sub("", text)
+    return text if re.search(r"\bhalf\b", rest) else rest
 
 
 def optimise(text: str, target: CpuTarget) -> bytes:

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compiler.kernels.building.kernel import scheduled_launches
+import pytest
+
+from compiler.kernels.building.kernel import build_kernel, scheduled_launches
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.group import Group, Node, TensorInfo
@@ -51,3 +53,22 @@ def test_functions_in_other_memory_have_the_same_llvm_code():
     first, second = (llvm_text(module, target) for module in modules)
     assert "tbaa" in first
     assert first == second
+
+
+def code_of(dtype: str, target: str) -> bytes:
+    """The object of a Sqrt of a type."""
+    info = TensorInfo(dtype, (8, 8))
+    group = Group("g", (info, info), 1, (False,), {}, (Node("Sqrt", {}, (0,), (1,)),), (1,))
+    return build_kernel(group, parse_cpu(target)).code
+
+
+def test_llvm_optimises_the_function_of_a_launch_once():
+    """Inlined into its entry point, it would be optimised before and afterwards."""
+    assert b"g_0_body" in code_of("float32", "cpu:x86-64-v3")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "needed"), [("float32", False), ("float64", False), ("float16", True)]
+)
+def test_only_kernels_with_float16_have_its_conversions(dtype: str, needed: bool):
+    assert (b"__extendhfsf2" in code_of(dtype, "cpu:x86-64")) == needed
