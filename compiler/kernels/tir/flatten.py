@@ -21,27 +21,32 @@ def _is_shifted(numerator: Any, loops: set[Any]) -> bool:
     A sum with a call or a load in it is not one of loops alone: TVM leaves it as it is, and what is
     hidden from the pass must have no buffer. One of sizes alone may be an extent.
     """
-    if _terms(numerator, Call) or _terms(numerator, TensorLoad):
+    terms = _terms(numerator, Call, TensorLoad, Var, Sub, Mul, Add)
+    if any(isinstance(term, Call | TensorLoad) for term in terms):
         return False
-    if loops.isdisjoint(_terms(numerator, Var)):
+    if not any(term in loops for term in terms if isinstance(term, Var)):
         return False
-    if _terms(numerator, Sub) or any(map(_is_negative, _terms(numerator, Mul))):
+    if any(
+        isinstance(term, Sub) or (isinstance(term, Mul) and _is_negative(term)) for term in terms
+    ):
         return True
     return any(
         loops.isdisjoint(_terms(part, Var))
-        for term in _terms(numerator, Add)
+        for term in terms
+        if isinstance(term, Add)
         for part in (term.a, term.b)
     )
 
 
-def _is_negative(product: Any) -> bool:
-    return any(isinstance(part, IntImm) and part.value < 0 for part in (product.a, product.b))
+def _is_negative(term: Any) -> bool:
+    parts = (term.a, term.b) if isinstance(term, Mul) else ()
+    return any(isinstance(part, IntImm) and part.value < 0 for part in parts)
 
 
-def _terms(root: Any, kind: type) -> list[Any]:
-    """The nodes of a class in an expression or a statement."""
+def _terms(root: Any, *kinds: type) -> list[Any]:
+    """The nodes of some classes in an expression or a statement."""
     nodes: list[Any] = []
-    tvm_ffi.structural_walk(root, (kind, nodes.append), order="pre")
+    tvm_ffi.structural_walk(root, [(kind, nodes.append) for kind in kinds], order="pre")
     return nodes
 
 

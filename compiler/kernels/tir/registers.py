@@ -3,6 +3,8 @@
 LLVM puts such buffers into registers. Vector loops must be vectors already.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import tvm_ffi
@@ -17,17 +19,17 @@ from compiler.kernels.tir.once import is_once, without_literals
 
 def in_registers(function: PrimFunc) -> PrimFunc:
     """A function that binds nothing by `once`: values are stored before what needs them."""
-    values: dict[Var, Any] = {}
-
-    def store(statement: BufferStore, mutator: Any) -> Stmt:
-        return _Statement(values).store(statement)
-
-    def bind(statement: Bind, mutator: Any) -> Stmt:
-        return _Statement(values).bind(statement)
-
     if not _binds(function.body):
         return function
-    rules = ((BufferStore, store), (Bind, bind))
+    code = _Code()
+    # One mutation for all: TVM reads the signature of each function that it is given.
+    rules = (
+        (BufferStore, code.store),
+        (Bind, code.bind),
+        (Let, code.let),
+        (Call, code.call),
+        (Var, code.variable),
+    )
     body = without_literals(function.body)
     return function.with_body(tvm_ffi.structural_mutate(body, rules))
 
@@ -44,75 +46,92 @@ def _binds(node: Any) -> bool:
     return len(binds) > 0
 
 
-class _Statement:
-    """A statement that is split up; `before` are the statements that precede it.
+class _Code:
+    """The rules by which statements are split up.
 
-    `values` are the registers of variables, to which the statement's are added.
+    `values` are the registers of variables, `before` the statements that precede the one at hand:
+    None outside of those that store or bind.
     """
 
-    def __init__(self, values: dict[Var, Any]) -> None:
-        self.before: list[Stmt] = []
-        self.values = values
+    def __init__(self) -> None:
+        self.values: dict[Var, Any] = {}
+        self.before: list[Stmt] | None = None
 
-    def store(self, statement: BufferStore) -> Stmt:
+    def store(self, statement: BufferStore, mutator: Any) -> Stmt:
         """All of a store."""
-        indices = [self._rewrite(index) for index in statement.indices]
-        value = self._rewrite(statement.value)
-        stored = BufferStore(statement.buffer, value, indices)
-        return sequence([*self.before, stored])
+        with self._statements() as before:
+            indices = [mutator.mutate(index) for index in statement.indices]
+            value = mutator.mutate(statement.value)
+        return sequence([*before, BufferStore(statement.buffer, value, indices)])
 
-    def bind(self, statement: Bind) -> Stmt:
+    def bind(self, statement: Bind, mutator: Any) -> Stmt:
         """All of a binding, which stays one unless it is by `once`."""
-        if not (isinstance(statement.value, Call) and is_once(statement.value)):
-            value = self._rewrite(statement.value)
-            return sequence([*self.before, Bind(statement.var, value)])
-        self._keep(statement.var, statement.value)
-        return tirx.SeqStmt(self.before)
+        with self._statements() as before:
+            if isinstance(statement.value, Call) and is_once(statement.value):
+                self._keep(statement.var, statement.value, mutator)
+                return tirx.SeqStmt(before)
+            value = mutator.mutate(statement.value)
+        return sequence([*before, Bind(statement.var, value)])
 
-    def _keep(self, variable: Var, value: Any) -> None:
-        """Store a variable's value."""
-        register = self._register(variable)
-        self.before.append(BufferStore(register, self._rewrite(value), [0]))
-        self.values[variable] = tirx.BufferLoad(register, [0])
-
-    def _rewrite(self, value: Any) -> Any:
-        rules = ((Let, self._let), (Call, self._call), (Var, self._variable))
-        return tvm_ffi.structural_mutate(value, rules)
-
-    def _let(self, bound: Let, mutator: Any) -> Any:
+    def let(self, bound: Let, mutator: Any) -> Any:
+        """The value of a binding within a statement, whose variable is a register."""
+        if self.before is None:
+            return mutator.default_mutate(bound)
         value: Any = bound
         while isinstance(value, Let):
-            self._keep(value.var, value.value)
+            self._keep(value.var, value.value, mutator)
             value = value.body
-        return self._rewrite(value)
+        return mutator.mutate(value)
 
-    def _call(self, call: Call, mutator: Any) -> Any:
+    def call(self, call: Call, mutator: Any) -> Any:
+        """A call within a statement: a choice that binds values becomes statements before it."""
+        if self.before is None:
+            return mutator.default_mutate(call)
         if is_once(call):
             return mutator.mutate(call.args[0])
         if getattr(call.op, "name", "") == "prim.if_then_else" and _binds(call):
-            return self._choice(call)
+            return self._choice(call, mutator)
         return mutator.default_mutate(call)
 
-    def _choice(self, call: Call) -> Any:
+    def variable(self, variable: Var, mutator: Any) -> Any:
+        """The register of a variable, if it has one."""
+        return self.values.get(variable, variable)
+
+    @contextmanager
+    def _statements(self) -> Generator[list[Stmt]]:
+        """A list that gains the statements which precede those of the block."""
+        outer, self.before = self.before, []
+        try:
+            yield self.before
+        finally:
+            self.before = outer
+
+    def _keep(self, variable: Var, value: Any, mutator: Any) -> None:
+        """Store a variable's value."""
+        register = self._register(variable)
+        self._precede(BufferStore(register, mutator.mutate(value), [0]))
+        self.values[variable] = tirx.BufferLoad(register, [0])
+
+    def _choice(self, call: Call, mutator: Any) -> Any:
         """A choice between values as one between statements: only one of them may be computed."""
-        condition = self._rewrite(call.args[0])
+        condition = mutator.mutate(call.args[0])
         register = self._register(call)
-        branches = [self._branch(register, value) for value in call.args[1:]]
-        self.before.append(IfThenElse(condition, *branches))
+        branches = [self._branch(register, value, mutator) for value in call.args[1:]]
+        self._precede(IfThenElse(condition, *branches))
         return tirx.BufferLoad(register, [0])
 
-    def _branch(self, register: Var, value: Any) -> Stmt:
-        outer, self.before = self.before, []
-        last = BufferStore(register, self._rewrite(value), [0])
-        inner, self.before = self.before, outer
+    def _branch(self, register: Var, value: Any, mutator: Any) -> Stmt:
+        with self._statements() as inner:
+            last = BufferStore(register, mutator.mutate(value), [0])
         return sequence([*inner, last])
-
-    def _variable(self, variable: Var, mutator: Any) -> Any:
-        return self.values.get(variable, variable)
 
     def _register(self, value: Any) -> Var:
         """A new buffer for a value, allocated before the statement."""
         register = tirx.decl_buffer((1,), str(value.ty.dtype), name="value", scope="local")
         mark = {"disable_lower_builtin": tirx.const(True, "bool")}
-        self.before.append(AllocBuffer(register, mark))
+        self._precede(AllocBuffer(register, mark))
         return register
+
+    def _precede(self, statement: Stmt) -> None:
+        assert self.before is not None, "only what stores or binds has values to keep"
+        self.before.append(statement)
