@@ -36,7 +36,7 @@ def attention_key(module: ModuleOp, node: str, target: GpuTarget) -> Hashable:
     around = network.operators_at(sorted(members.difference(attention.operators)))
     if any(KINDS.get(op.type_name) is not Kind.VIEW for op in around):
         return None
-    from compiler.kernels.building.kernel import attention_layout
+    from compiler.kernels.building.estimate import layout_key
 
     operands = (attention.query, attention.key, attention.value, attention.result)
     described = tuple(_operand_key(network, operand) for operand in operands)
@@ -51,7 +51,7 @@ def attention_key(module: ModuleOp, node: str, target: GpuTarget) -> Hashable:
     }
     return (
         described,
-        attention_layout(attention, target),
+        layout_key(attention, target),
         tuple(
             (
                 op.type_name,

@@ -37,10 +37,10 @@ class KernelCosts:
         assert group.kernel is not None
         name = group.kernel.data
         if name not in self._known:
-            from compiler.kernels.building.kernel import estimate_kernel
+            from compiler.kernels.building.estimate import estimated
 
             device = self.target.device
-            estimate = estimate_kernel(extract_group(group), self.target)
+            estimate = estimated(extract_group(group), self.target)
             work = work_of(group)
             kernel = replace(estimate, flops=work.flops, traffic_bytes=work.nbytes)
             self._known[name] = task_demand(kernel, estimated_time(kernel, device), device)

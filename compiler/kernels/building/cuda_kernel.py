@@ -1,23 +1,23 @@
-"""Building one CUDA kernel, from group to KernelSpec."""
+"""Building one kernel of a GPU, from group to KernelSpec."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from compiler.emulator.compile import compile_kernels
 from compiler.kernels.building.select import best
+from compiler.kernels.building.spec import kernel_spec
+from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.entries.sizes import with_grid_guards
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
-from compiler.kernels.sizes import for_all_sizes, hinted, sized
+from compiler.kernels.sizes import for_all_sizes, sized
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
-
-Language = Literal["cuda", "hip", "emu", "object"]
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
 """A kernel's bounds: threads of a block and, optionally, blocks of an SM."""
@@ -68,32 +68,6 @@ def programmatic(launches: Iterable[Launch], target: GpuTarget) -> tuple[Launch,
     return tuple(replace(launch, programmatic=target.has_pdl) for launch in launches)
 
 
-def kernel_spec(
-    group: Group, kernel: KernelSource, language: Language, code: bytes, source: str = ""
-) -> KernelSpec:
-    """A group's kernel with its code, and the complete text that a GPU's was compiled from."""
-    return KernelSpec(
-        name=group.name,
-        language=language,
-        code=code,
-        launches=kernel.launches,
-        packings=packings_of_reads(group, kernel),
-        workspaces=kernel.workspaces,
-        flops=kernel.flops,
-        traffic_bytes=hinted(group).traffic_bytes,
-        serial_ns=kernel.serial_ns,
-        estimated_ns=kernel.estimated_ns,
-        source=source,
-        footprint=kernel.footprint,
-        symbols=group.symbols,
-    )
-
-
-def packings_of_reads(group: Group, kernel: KernelSource) -> tuple[str, ...]:
-    """The packings of all that a kernel reads: of a group with symbols their values, too."""
-    return (kernel.packings or ("",) * group.inputs) + ("",) * bool(group.symbols)
-
-
 def compile_text(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
     """Compile complete CUDA text, with register spills only where they cannot be avoided.
 
@@ -129,3 +103,28 @@ def _generated(group: Group, target: GpuTarget) -> KernelSource:
     if all(info.elements == 0 for info in group.writes):
         return KernelSource(f'extern "C" __global__ void {group.name}() {{}}\n')
     return best(group, target).emit()
+
+
+def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
+    """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
+    kernel = generate_entries(group, target)
+    source = complete_text(kernel.text)
+    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
+    kernel = replace(kernel, launches=programmatic(kernel.launches, target))
+    return kernel_spec(group, kernel, "emu", compile_kernels(source, symbols), source)
+
+
+def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
+    """Schedule a group, generate its text and compile it; raises KernelError."""
+    kernel = generate(group, target)
+    source = complete_text(kernel.text)
+    symbols = [launch.symbol for launch in kernel.launches]
+    return kernel_spec(group, kernel, "hip", compile_hip(source, symbols, target), source)
+
+
+BUILDERS: Mapping[str, Callable[[Group, GpuTarget], KernelSpec]] = {
+    "cuda": build_cuda_kernel,
+    "hip": build_hip_kernel,
+    "emu": build_emulated_kernel,
+}
+"""The function that builds a kernel, by the target's backend."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from compiler.graph.attention import Attention
+from compiler.kernels.building.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
 from compiler.kernels.building.select import best, entries
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_fields

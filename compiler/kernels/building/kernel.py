@@ -1,29 +1,17 @@
 """Building one kernel, from group to KernelSpec, in this process."""
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from tvm.tirx import PrimFunc
 
-from compiler.emulator.compile import compile_kernels
 from compiler.errors import FlowloomError, KernelError
-from compiler.graph.attention import Attention
-from compiler.kernels.building.cuda_kernel import (
-    build_cuda_kernel,
-    generate,
-    generate_entries,
-    kernel_spec,
-    packings_of_reads,
-    programmatic,
-)
-from compiler.kernels.building.estimate import estimated, layout_key
 from compiler.kernels.building.select import Candidate, best, candidates_of, templates_of
+from compiler.kernels.building.spec import kernel_spec, packings_of_reads
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.database.fields import Config
-from compiler.kernels.gpu.compilers.hipcc import compile_hip
-from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
@@ -57,24 +45,6 @@ from compiler.target.target import CpuTarget, GpuTarget, Target
 from compiler.tensors.assumptions import assuming_nothing
 from compiler.tensors.extents import NotForAllSizes
 
-
-def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
-    """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
-    kernel = generate_entries(group, target)
-    source = complete_text(kernel.text)
-    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
-    kernel = replace(kernel, launches=programmatic(kernel.launches, target))
-    return kernel_spec(group, kernel, "emu", compile_kernels(source, symbols), source)
-
-
-def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
-    """Schedule a group, generate its text and compile it; raises KernelError."""
-    kernel = generate(group, target)
-    source = complete_text(kernel.text)
-    symbols = [launch.symbol for launch in kernel.launches]
-    return kernel_spec(group, kernel, "hip", compile_hip(source, symbols, target), source)
-
-
 LOWERING_MODULES = (
     activation,
     contraction,
@@ -95,20 +65,15 @@ LOWERING_MODULES = (
 """The modules that register lowerings when they are imported."""
 
 
-def estimate_kernel(group: Group, target: GpuTarget) -> KernelSpec:
-    """The kernel that would be built for a group, without code, in about a millisecond."""
-    return estimated(group, target)
-
-
-def attention_layout(attention: Attention, target: GpuTarget) -> Hashable:
-    """The part of an attention's layout that the estimate of its kernel depends on."""
-    return layout_key(attention, target)
-
-
 def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
     with naming(group):
-        return BUILDERS[target.backend](group, target)
+        if isinstance(target, GpuTarget):
+            from compiler.kernels.building.cuda_kernel import BUILDERS
+
+            return BUILDERS[target.backend](group, target)
+        assert isinstance(target, CpuTarget), "a target is one of a CPU or of a GPU"
+        return build_cpu_kernel(group, target)
 
 
 def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
@@ -180,15 +145,6 @@ def attempts(group: Group, target: CpuTarget) -> Iterator[tuple[Candidate, Any]]
         yield choice.candidate, choice.config
     (generic,) = candidates_of(templates_of(target).templates[-1], group, target)
     yield from ((generic, config) for config in generic.configs)
-
-
-BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
-    "cpu": build_cpu_kernel,
-    "cuda": build_cuda_kernel,
-    "hip": build_hip_kernel,
-    "emu": build_emulated_kernel,
-}
-"""The function that builds a kernel, by the target's backend."""
 
 
 def scheduled_launches(

@@ -24,11 +24,7 @@ from compiler.kernels.database.fields import (
     full_version,
     problem_key,
 )
-from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
 from compiler.kernels.gpu.ranges.groups import with_folded_results, without_ranges
-from compiler.kernels.gpu.ranges.kernels import extra_launches, extra_us, with_ranges
-from compiler.kernels.gpu.templates import SIZED_TEMPLATES
-from compiler.kernels.gpu.templates import TEMPLATES as GPU_TEMPLATES
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
 from compiler.kernels.same import Same
@@ -94,14 +90,18 @@ class TemplateSet:
 
 
 CPU_SET = TemplateSet(CPU_TEMPLATES, llvm_version, database_name, CPU_TEMPLATES)
-GPU_SET = TemplateSet(
-    GPU_TEMPLATES, nvrtc_version, lambda target: target.architecture, SIZED_TEMPLATES
-)
+
+
+@cache
+def _gpu_set() -> TemplateSet:
+    from compiler.kernels.gpu.templates import SIZED_TEMPLATES, TEMPLATES
+
+    return TemplateSet(TEMPLATES, nvrtc_version, lambda t: t.architecture, SIZED_TEMPLATES)
 
 
 def templates_of(target: Target) -> TemplateSet:
     """The templates for a target."""
-    return GPU_SET if target.is_gpu else CPU_SET
+    return _gpu_set() if target.is_gpu else CPU_SET
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,8 @@ class Candidate:
         """The nanoseconds that the ranges of results take."""
         if self.whole is None:
             return 0.0
+        from compiler.kernels.gpu.ranges.kernels import extra_us
+
         return 1e3 * extra_us(self.whole, _folds(self.template), self.target.device.sms)
 
     @cached_property
@@ -224,6 +226,11 @@ class Candidate:
     def emit(self, config: Any) -> KernelSource:
         """The group's kernel with a config."""
         kernel = self.template.emit(self.group, self.problem, config, self.target)
+        if not self.target.is_gpu:
+            return kernel
+        from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
+        from compiler.kernels.gpu.ranges.kernels import with_ranges
+
         kernel = with_early_numbers(kernel, self.group)
         if self.whole is None:
             return kernel
@@ -234,11 +241,11 @@ class Candidate:
         template = self.template
         write = template.launches if isinstance(template, Outlines) else self._emitted_launches
         own = write(self.group, self.problem, config, self.target)
-        return (
-            own
-            if self.whole is None
-            else [*own, *extra_launches(self.whole, _folds(self.template))]
-        )
+        if self.whole is None:
+            return own
+        from compiler.kernels.gpu.ranges.kernels import extra_launches
+
+        return [*own, *extra_launches(self.whole, _folds(self.template))]
 
     def _emitted_launches(self, *arguments: Any) -> Sequence[Launch]:
         return self.template.emit(*arguments).launches

@@ -75,7 +75,7 @@ def model(name: str) -> ModelProto:
 def generated(network: ModelProto, target: str) -> Build:
     """A model compiled for HIP up to the HIP compiler: its kernels have text and no code."""
     with (
-        patch("compiler.kernels.building.kernel.compile_hip", lambda *_: b""),  # pyright: ignore
+        patch("compiler.kernels.building.cuda_kernel.compile_hip", lambda *_: b""),  # pyright: ignore
         patch("compiler.kernels.building.module.hip_generator", str),
         patch("compiler.driver.build.with_library", lambda built, cache: built),  # pyright: ignore
     ):

@@ -157,7 +157,7 @@ def test_kernels_are_kept_for_one_compiler(tmp_path: Path):
     counts: list[int] = []
     for target, mark in (("gfx90a", "a"), ("gfx90a", "a"), ("gfx90a", "b"), ("gfx942", "b")):
         with (
-            patch("compiler.kernels.building.kernel.compile_hip", compile_object),
+            patch("compiler.kernels.building.cuda_kernel.compile_hip", compile_object),
             patch("compiler.kernels.building.module.hip_generator", lambda mark=mark: mark),
             patch("compiler.driver.build.with_library", lambda built, cache: built),  # pyright: ignore
         ):

@@ -123,10 +123,11 @@ from tests.kernels.building.test_module import module_of
 from compiler.kernels.building import KernelCache, build_kernels, build_missing
 build_kernels(module_of([("Relu_a", "Relu")]), "cpu", KernelCache(sys.argv[1]), 1)
 assert ("tvm" in sys.modules) is (sys.argv[2] == "cold"), sys.argv[2]
+assert not [name for name in sys.modules if name.startswith("compiler.kernels.gpu.templates")]
 """
 
 
-def test_a_warm_cache_needs_no_tvm(tmp_path: Path):
+def test_a_warm_cache_needs_no_tvm_and_a_cpu_no_templates_of_gpus(tmp_path: Path):
     for state in ("cold", "warm"):
         command = [sys.executable, "-c", WARM, str(tmp_path), state]
         subprocess.run(command, check=True, env={"PYTHONPATH": ":".join(filter(None, sys.path))})
