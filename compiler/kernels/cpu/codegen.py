@@ -24,7 +24,15 @@ from compiler.kernels.tir.sized_launches import SIZED_LOOP
 from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import CpuTarget
 
-_DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
+_NOTES = re.compile(r", !(?:tbaa|dbg) !\d+| !dbg !\d+(?= \{)")
+"""Marks of debug data, and of aliases: buffers are told apart by `noalias`, and by themselves."""
+
+_UNUSED = ("!", "    #dbg_", "@__tvm", "@__TVM", "@llvm.global_ctors")
+"""The beginnings of lines of TVM's code that are metadata, debug data or globals of a module."""
+
+_WEIGHTS = '!"branch_weights"'
+"""The only metadata that stays."""
+
 _EXTREME = re.compile(
     r"call ((?:reassoc |contract )*(?:float|double) @llvm\.(?:maximum|minimum)\.)"
 )
@@ -46,11 +54,6 @@ _ELEMENT_BYTES = {
     "double": 8,
     "ptr": 8,
 }
-_ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+')
-"""The address that a buffer's variable has in this process, by which TVM names it for aliasing."""
-
-_TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
-
 _LAUNCH = re.compile(r"^define dllexport (void @.*\)) ", re.M)
 
 _OF_HALVES = re.compile(r"^define weak dso_local \w+ @__\w+hf\w+\(.*?^}\n", re.M | re.S)
@@ -69,9 +72,10 @@ UNROLLED_LOOP = 8
 
 
 def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
-    """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
+    """TVM's LLVM code for plain functions, not optimised, without its metadata and globals.
 
-    The same functions give the same text in every process, so that its object can be kept.
+    The same functions give the same text in every process, so that its object can be kept: TVM
+    names buffers by their addresses where it says what aliases what.
 
     Vector accesses are made to expect no more than their elements' alignment, as buffers may be
     views at any element of a tensor.
@@ -89,19 +93,19 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     build = tvm_ffi.get_global_func("target.build.llvm")
     module = with_calls(module)
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
-    text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
+    text = _without_notes(str(build(lowered, tvm_target).inspect_source("ll")))
+    text = plain_instructions(text)
     # LLVM would optimise a launch's function twice: by itself, and again where it has inlined it.
     text = _LAUNCH.sub(r"define internal \1 noinline ", text)
     text = _OTHER_THAN_SUMS.sub(r"\1 ", text)
     text = _EXTREME.sub(r"call nsz \1", text)
-    text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
-    return with_numbered_buffers(_TVM_GLOBALS.sub("", _DEBUG.sub("", text)))
+    return _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
 
 
-def with_numbered_buffers(text: str) -> str:
-    """TVM's code whose buffers have numbers, in the order of their names, in place of addresses."""
-    numbers = {name: i for i, name in enumerate(dict.fromkeys(_ADDRESS.findall(text)))}
-    return _ADDRESS.sub(lambda m: f"buffer{numbers[m[0]]}", text)
+def _without_notes(text: str) -> str:
+    lines = text.split("\n")
+    code = [line for line in lines if not line.startswith(_UNUSED) or _WEIGHTS in line]
+    return _NOTES.sub("", "\n".join(code))
 
 
 def entry_text(symbol: str, body: str, arguments: int) -> str:

@@ -21,7 +21,7 @@ from tvm.tirx import CallEffectKind, IntImm, PrimFunc
 _PREFIX = "tirx.flowloom_wrapping_"
 
 _LLVM_CALL = re.compile(
-    r"(?:tail )?call (\S+|<[^>]*>) @flowloom_wrapping_([a-z]+)_\w+\(\1 (.*), \1 (.*)\).*"
+    r"(?<== )(?:tail )?call (\S+|<[^>]*>) @flowloom_wrapping_([a-z]+)_\w+\(\1 (.*), \1 (.*)\).*"
 )
 """The call that stands for an instruction of LLVM without flags: its type, name and operands."""
 
