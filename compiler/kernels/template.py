@@ -31,8 +31,9 @@ class KernelSource:
     The parameters of a `function` are these buffers, packed reads with their packed shape; buffers
     that it still allocates at its root become further workspaces, its launches and footprint are
     read off its loops: the outermost loop of a root nest is its grid when it is marked parallel.
-    `reassociate` lets LLVM reorder sums to vectorise them; `whole_loops` keeps it from unrolling
-    loops that its vectoriser should see. The other fields are as a KernelSpec's.
+    `reassociate` lets LLVM reorder sums to vectorise them; `whole_loops` lets it make the vectors,
+    and keeps it from unrolling loops that its vectoriser should see. The other fields are as a
+    KernelSpec's.
     """
 
     text: str = ""

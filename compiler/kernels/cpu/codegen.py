@@ -182,7 +182,9 @@ def compile_llvm(
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
     linked = link_nibbles(link_byte_sums(link_mathematics(link_tables(text))))
-    return optimise(without_conversions("\n".join([linked, *entries])), target)
+    code = without_conversions("\n".join([linked, *entries]))
+    # The vectors of templates are there already: LLVM would look for others, and make none.
+    return optimise(code, target, slp=source.whole_loops)
 
 
 def without_conversions(text: str) -> str:
@@ -191,21 +193,25 @@ def without_conversions(text: str) -> str:
     return text if re.search(r"\bhalf\b", rest) else rest
 
 
-def optimise(text: str, target: CpuTarget) -> bytes:
-    """Optimise LLVM code for a target and emit its object."""
+def optimise(text: str, target: CpuTarget, slp: bool = True) -> bytes:
+    """Optimise LLVM code for a target and emit its object.
+
+    With `slp` equal scalar operations of straight-line code become vectors.
+    """
     machine = llvm_machine(target)
-    described = f"llvmlite {package_version('llvmlite')} {llvm_options(target)}"
-    return compiled_once(lambda: _object(text, machine), (_object, llvm_machine), described, text)
+    described = f"llvmlite {package_version('llvmlite')} {llvm_options(target)} slp={slp}"
+    make = (_object, llvm_machine)
+    return compiled_once(lambda: _object(text, machine, slp), make, described, text)
 
 
-def _object(text: str, machine: llvm.TargetMachine) -> bytes:
+def _object(text: str, machine: llvm.TargetMachine, slp: bool) -> bytes:
     try:
         module = llvm.parse_assembly(text)
     except RuntimeError as error:
         raise KernelError(f"the generated LLVM code is invalid: {error}") from error
     tuning = llvm.PipelineTuningOptions(speed_level=3)
-    tuning.loop_vectorization = tuning.slp_vectorization = True
-    tuning.loop_interleaving = tuning.loop_unrolling = True
+    tuning.slp_vectorization = slp
+    tuning.loop_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)

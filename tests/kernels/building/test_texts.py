@@ -11,7 +11,7 @@ from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.tir.launches import launch_module
-from compiler.target.target import parse_cpu
+from compiler.target.target import CpuTarget, parse_cpu
 
 PROGRAM = """
 from onnx import parser
@@ -73,3 +73,22 @@ def test_llvm_optimises_the_function_of_a_launch_once():
 )
 def test_only_kernels_with_float16_have_its_conversions(dtype: str, needed: bool):
     assert (b"__extendhfsf2" in code_of(dtype, "cpu:x86-64")) == needed
+
+
+def test_llvm_looks_for_vectors_only_where_a_kernel_has_none(monkeypatch: pytest.MonkeyPatch):
+    asked: list[bool] = []
+
+    def optimised(text: str, target: CpuTarget, slp: bool) -> bytes:
+        asked.append(slp)
+        return b""
+
+    monkeypatch.setattr("compiler.kernels.cpu.codegen.optimise", optimised)
+    info = TensorInfo("float32", (64, 64))
+    sqrt, matmul = Node("Sqrt", {}, (0,), (1,)), Node("MatMul", {}, (0, 1), (2,))
+    groups = [
+        Group("g", (info, info), 1, (False,), {}, (sqrt,), (1,)),
+        Group("g", (info, info, info), 2, (False, True), {}, (matmul,), (2,)),
+    ]
+    for group in groups:
+        build_kernel(group, parse_cpu("cpu:x86-64-v3"))
+    assert asked == [True, False]
