@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module, metadata
 from inspect import getsourcefile
 from pathlib import Path
@@ -34,6 +34,7 @@ WORKERS_PAY = "compiler.kernels.building.module:WORKERS_PAY"
 EARLY = "compiler.support.family:EARLY"
 IMPORTED = (
     "compiler.driver.build",
+    "compiler.kernels.building.cuda_kernel",
     "compiler.kernels.building.kernel",
     "compiler.kernels.building.module",
 )
@@ -74,14 +75,14 @@ class Observer:
         self.runs = False
         """Whether modules are run, so that machine code must be real."""
         self.modules: list[Any] = []
-        self._texts: dict[bytes, tuple[str, Any]] = {}
+        self._texts: dict[bytes, tuple[str, Callable[[], bytes]]] = {}
 
     def install(self) -> None:
         """Replace the product's functions in this process."""
         isolate(self.store.folder)
         for name in IMPORTED:
             import_module(name)
-        self._optimise: Callable[[str, Any], bytes] = fetched(OPTIMISE)
+        self._optimise: Callable[..., bytes] = fetched(OPTIMISE)
         resources = fetched(RESOURCES_TYPE)
 
         def no_cubin(text: str, target: object) -> bytes:
@@ -115,32 +116,34 @@ class Observer:
 
         kind.__init__ = noting
 
-    def optimised(self, text: str, target: Any) -> bytes:
+    def optimised(self, text: str, target: Any, **options: bool) -> bytes:
         """In place of LLVM's optimiser: bytes that stand for the text, or real ones to be run."""
         stand_in = f"code of {short_hash(text.encode())}".encode()
-        code = self._optimise(text, target) if self.runs else stand_in
-        self._texts[code] = f"; {target}\n{repeatable(text)}", target
+        code = self._optimise(text, target, **options) if self.runs else stand_in
+        noted = f"; {target} {options}\n{repeatable(text)}"
+        self._texts[code] = noted, partial(self._optimise, noted, target, **options)
         return code
 
     def text_of(self, kernel: Any) -> str:
         """The text that a kernel was compiled from, without its name."""
         if kernel.language != "object":
             return kernel.source.replace(kernel.name, "KERNEL")
-        return self._text_and_target(kernel)[0]
+        return self._text_and_code(kernel)[0]
 
-    def _text_and_target(self, kernel: Any) -> tuple[str, Any]:
-        """LLVM's text of a CPU's kernel, whose code has a seal after what `optimised` gave."""
+    def _text_and_code(self, kernel: Any) -> tuple[str, Callable[[], bytes]]:
+        """LLVM's text of a CPU's kernel, whose code has a seal after what `optimised` gave, and
+        what makes machine code of it."""
         return next(self._texts[code] for code in self._texts if kernel.code.startswith(code))
 
     def code_hash(self, kernel: Any) -> str:
         """The hash of a CPU kernel's machine code; empty for others."""
         if kernel.language != "object" or not self.machine_code:
             return ""
-        text, target = self._text_and_target(kernel)
+        text, compiled = self._text_and_code(kernel)
         key = short_hash(f"{optimiser_version()}\n{text}".encode()) + short_hash(text.encode())
         if (known := self.store.made(key)) is not None:
             return known
-        made = short_hash(self._optimise(text, target))
+        made = short_hash(compiled())
         self.store.keep_made(key, made)
         return made
 
