@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BufferedWriter
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -23,6 +25,9 @@ _PACKED_BITS = {
 }
 """Types of which several elements share a byte of a model."""
 
+_ALIGNMENT = 64
+"""Tensors in a file of several begin at multiples of this many bytes."""
+
 _DATA_FIELDS = (
     *("float_data", "double_data", "int32_data", "int64_data", "uint64_data"),
     "string_data",
@@ -33,7 +38,7 @@ _DATA_FIELDS = (
 def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray:
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
     dtype = _checked_dtype(tensor)
-    nbytes = _stored_bytes(tensor)
+    nbytes = stored_bytes(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         data = _external_bytes(tensor, folder, dtype)
         if dtype.name not in _PACKED_BITS:
@@ -124,6 +129,23 @@ def bring_inside(tensors: Iterable[onnx.TensorProto], folder: ModelFolder | None
             tensor.ClearField("data_location")
 
 
+def write_outside(
+    tensor: onnx.TensorProto, name: str, array: np.ndarray, file: BufferedWriter
+) -> None:
+    """Make an empty tensor one of an array whose bytes are appended to a file in its folder."""
+    tensor.name = name
+    tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    tensor.dims.extend(array.shape)
+    if array.dtype.name in _PACKED_BITS:
+        array = np.frombuffer(numpy_helper.from_array(array).raw_data, np.uint8)
+    file.write(bytes(-file.tell() % _ALIGNMENT))
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    location = Path(file.name).name
+    for key, value in (("location", location), ("offset", file.tell()), ("length", array.nbytes)):
+        tensor.external_data.add(key=key, value=str(value))
+    file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
 def arrays_of(graph: onnx.GraphProto, folder: ModelFolder | None) -> dict[str, np.ndarray]:
     """The dense array of each initializer of a graph by name; raises ModelError."""
     dense = {tensor.name: array_of(tensor, folder) for tensor in graph.initializer}
@@ -157,10 +179,12 @@ def _check_dims(name: str, dims: Sequence[int]) -> None:
         )
 
 
-def _stored_bytes(tensor: onnx.TensorProto) -> int:
-    """The bytes of a tensor's elements in a file."""
+def stored_bytes(tensor: onnx.TensorProto) -> int:
+    """The bytes of a tensor's elements in a file; 0 for texts and types that onnx does not know."""
+    if tensor.data_type not in helper.get_all_tensor_dtypes():
+        return 0
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
-    bits = _PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
+    bits = 0 if dtype.hasobject else _PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
     return -(-prod(tensor.dims) * bits // 8)
 
 
@@ -186,7 +210,7 @@ def _external_bytes(
             f"the location of the data of tensor {tensor.name!r} is not UTF-8 text: the model is "
             "damaged, export or download it again"
         )
-    return read_external(tensor.name, entries, folder, _stored_bytes(tensor))
+    return read_external(tensor.name, entries, folder, stored_bytes(tensor))
 
 
 def _inline_array(tensor: onnx.TensorProto) -> np.ndarray:

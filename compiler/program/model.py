@@ -223,8 +223,9 @@ class DynamicModule:
             split_at=tuple(sorted(division.split_at)),
         )
         compiled = self.compiler
-        model = self._model.with_weights()
-        program = SavedProgram(model, compiled.fixed_modules, compiled.symbolic_segments, options)
+        program = SavedProgram(
+            self._model, compiled.fixed_modules, compiled.symbolic_segments, options
+        )
         save_program(program, directory)
 
     def close(self) -> None:

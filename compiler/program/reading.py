@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
@@ -49,18 +49,12 @@ class ReadModel:
     shapes: GivenShapes
     """The sizes that were given for inputs."""
 
-    def with_weights(self) -> onnx.ModelProto:
-        """The model with all of its data inside, as it was read.
-
-        Raises ModelError if a file of it was written to since.
-        """
+    def weights_now(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The weights by name; raises ModelError if a file of them was written to since."""
         self.context.check_data()
-        model = onnx.ModelProto()
-        model.CopyFrom(self.proto)
-        weights = ((name, self.graph.constants[name]) for name in self.weights)
-        model.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights)
+        for name in self.weights:
+            yield name, self.graph.constants[name]
         self.context.check_data()
-        return model
 
 
 def read_program(

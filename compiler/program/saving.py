@@ -7,11 +7,13 @@ their manifests.
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import onnx
+from onnx import numpy_helper
 
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
@@ -25,11 +27,16 @@ from compiler.artifact.module import Module
 from compiler.artifact.program_options import ProgramOptions
 from compiler.artifact.replaceable import check_replaceable
 from compiler.artifact.replacing import replacing
+from compiler.frontend.tensors import write_outside
+from compiler.program.reading import ReadModel
 from compiler.program.symbolic import SymbolicSegment
 from compiler.program.symbolic_saving import save_segment
 
 _LARGEST_INLINE = 1 << 30
 """The bytes of a model above which its weights are in another file: protobuf ends at 2 GiB."""
+
+_LEAST_OUTSIDE = 1 << 10
+"""The bytes of a weight that is written to the file next to its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +49,13 @@ class SavedSegment:
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """A dynamic module as it is saved: the model with its weights, and modules by digest.
+    """A dynamic module as it is saved: the model, and modules by digest.
 
     Segments for all sizes are `symbolic`, by the names of their folders. `options` are entries
     of the manifest.
     """
 
-    model: onnx.ModelProto
+    model: ReadModel
     modules: Mapping[str, Module]
     symbolic: Mapping[str, SymbolicSegment]
     options: ProgramOptions
@@ -57,15 +64,14 @@ class SavedProgram:
 def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> None:
     """Write a program, replacing an older one atomically.
 
-    Raises ArtifactError, and changes nothing, if that fails.
+    Raises ArtifactError, and changes nothing, if that fails, and ModelError likewise if a file of
+    the model's data was written to since it was read.
     """
     folder = Path(os.path.abspath(directory))
     check_replaceable(folder)
     with replacing(folder) as new:
         new.mkdir(parents=True)
-        large = program.model.ByteSize() > _LARGEST_INLINE
-        save = cast(Any, onnx).save
-        save(program.model, new / MODEL_FILE, save_as_external_data=large, location=MODEL_WEIGHTS)
+        _write_model(program.model, new)
         names = [name for name in (MODEL_FILE, MODEL_WEIGHTS) if (new / name).exists()]
         if program.modules or program.symbolic:  # an empty folder is not something that was saved
             (new / SEGMENTS_FOLDER).mkdir()
@@ -78,3 +84,22 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
         files = {name: file_entry(new / name) for name in names}
         digests = {name: entry["sha256"] for name, entry in files.items()}
         PROGRAM_MANIFEST.write(new, asdict(program.options), files, digests)
+
+
+def _write_model(model: ReadModel, folder: Path) -> None:
+    """Write a model, whose weights are in a file next to it if it is large, each by itself.
+
+    All of them together, and any of them, may be larger than a protobuf.
+    """
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model.proto)
+    size = sum(model.graph.constants[name].nbytes for name in model.weights)
+    large = whole.ByteSize() + size > _LARGEST_INLINE
+    with (folder / MODEL_WEIGHTS).open("wb") if large else nullcontext() as file:
+        for name, weight in model.weights_now():
+            tensor = whole.graph.initializer.add()
+            if file is None or weight.nbytes < _LEAST_OUTSIDE or weight.dtype.hasobject:
+                tensor.CopyFrom(numpy_helper.from_array(weight, name))
+            else:
+                write_outside(tensor, name, weight, file)
+    cast(Any, onnx).save(whole, folder / MODEL_FILE)

@@ -130,10 +130,11 @@ class KeptModule:
         model = arguments["model"]
         identity, size, fresh, suffix = "", 0, None, ""
         try:
-            if isinstance(model, bytes):
-                size = len(model)
-            elif hasattr(model, "ByteSize"):
-                size = model.ByteSize()
+            if isinstance(model, bytes) or hasattr(model, "SerializeToString"):
+                content = _content(model)
+                if content is None:
+                    return None
+                size = len(content)
             else:
                 path = Path(model)
                 if path.suffix not in PROTOBUFS:
@@ -241,9 +242,11 @@ def _content(model: Any) -> bytes | None:
     """The bytes of a model in memory; None for one of more than a protobuf can have."""
     if isinstance(model, bytes):
         return model
+    from google.protobuf.message import EncodeError
+
     try:
         return model.SerializeToString(deterministic=True)
-    except ValueError:
+    except EncodeError:
         return None
 
 
