@@ -14,6 +14,7 @@ from onnx import helper
 from compiler.errors import ModelError
 from compiler.frontend.domains import domain_of, opsets_of, with_one_default_domain
 from compiler.frontend.external import ModelFolder
+from compiler.frontend.hoisting import with_hoisted_tensors
 from compiler.frontend.node_order import in_order
 from compiler.frontend.tensors import bring_inside, initializers_of, inner_tensors
 
@@ -35,11 +36,12 @@ def read_model(
 ) -> onnx.ModelProto:
     """The model's protobuf, its nodes in order; raises ModelError.
 
-    The initializers of the main graph, which may be larger than a protobuf, stay in their files.
+    The initializers of the main graph, which may be larger than a protobuf, stay in their files,
+    and so do large tensors of bodies.
     `folder` opens the files of other tensors, and keeps them; without it they are opened anew.
     """
-    loaded = _loaded(model)
     try:
+        loaded = with_hoisted_tensors(_loaded(model))
         bring_inside(inner_tensors(loaded), folder or folder_of(model))
         return in_order(with_one_default_domain(loaded))
     except (ValueError, TypeError, MessageError, RecursionError) as error:

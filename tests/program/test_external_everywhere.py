@@ -12,6 +12,8 @@ from onnx import helper, numpy_helper
 
 import compiler
 from compiler.errors import ModelError
+from compiler.frontend import hoisting
+from compiler.frontend.load import read_model
 from tests.externals import put_outside, sparse
 
 BIAS = np.array([1, 0, -2, 0], np.float32)
@@ -169,6 +171,25 @@ def test_external_data_everywhere(make: Maker, as_sparse: bool, tmp_path: Path):
     compiler.compile(outside, threads=1).save(tmp_path / "saved")
     again = compiler.load(tmp_path / "saved", threads=1).run(feeds)["out"]
     np.testing.assert_array_equal(again, X + 3 * BIAS)
+
+
+@pytest.mark.parametrize("make", [plain, branch, nested])
+def test_large_tensors_of_bodies_stay_in_their_files(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(hoisting, "MOST_INNER_BYTES", 0)
+    monkeypatch.setattr(hoisting, "LEAST_HOISTED_BYTES", BIAS.nbytes)
+    model = make(False)
+    feeds = {i.name: FEEDS[i.name] for i in model.graph.input}
+    outside = put_outside(model, tmp_path / "files")
+    moved = {tensor.name for tensor in read_model(outside).graph.initializer}
+    assert {"w/0", "constant/0"} & moved
+    for given in (model, outside):
+        module = compiler.compile(given, threads=1)
+        np.testing.assert_array_equal(module.run(feeds)["out"], X + 3 * BIAS)
+        module.save(tmp_path / "saved")
+        again = compiler.load(tmp_path / "saved", threads=1).run(feeds)["out"]
+        np.testing.assert_array_equal(again, X + 3 * BIAS)
 
 
 @pytest.mark.usefixtures("elsewhere")

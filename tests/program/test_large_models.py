@@ -1,6 +1,7 @@
 """Models of more bytes than a protobuf may have, 2 GiB."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -9,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.artifact.module import Module
+from compiler.errors import ModelError
 from compiler.program import saving
 from compiler.program.model import DynamicModule
 
@@ -79,6 +81,54 @@ def test_large_models_in_files_are_saved(tmp_path: Path, rows: int | str):
     module.save(tmp_path / "saved")
     module.close()
     assert_looks_up(compiler.load(tmp_path / "saved"))
+
+
+def branching(folder: Path, kind: str) -> Path:
+    """A model of the file whose tables are in a branch, in Constant nodes or in a function."""
+    path = in_files(folder, 2)
+    model = cast(Any, onnx).load(path, load_external_data=False)
+    graph = model.graph
+    tables = list(graph.initializer)
+    del graph.initializer[:]
+    constants = [helper.make_node("Constant", [], [t.name], value=t) for t in tables]
+    if kind == "branch":
+        graph.input.append(helper.make_tensor_value_info("chosen", TensorProto.BOOL, []))
+        result = helper.make_tensor_value_info("y", TensorProto.UINT8, [2, COLUMNS])
+        then = helper.make_graph(list(graph.node), "then", [], [result], tables)
+        last = helper.make_tensor_value_info("other", TensorProto.UINT8, [2, COLUMNS])
+        other = helper.make_node("Gather", ["b", "rows"], ["other"])
+        other_branch = helper.make_graph([other], "other", [], [last], tables[1:])
+        nodes = [
+            helper.make_node("If", ["chosen"], ["y"], then_branch=then, else_branch=other_branch)
+        ]
+    elif kind == "constants":
+        nodes = [*constants, *graph.node]
+    else:
+        imports = list(model.opset_import)
+        whole = [*constants, *graph.node]
+        model.functions.append(
+            helper.make_function("own", "Tables", ["rows"], ["y"], whole, imports)
+        )
+        model.opset_import.append(helper.make_opsetid("own", 1))
+        nodes = [helper.make_node("Tables", ["rows"], ["y"], domain="own")]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["branch", "constants"])
+def test_large_tensors_of_bodies_and_nodes_compile(tmp_path: Path, kind: str):
+    module = compiler.compile(branching(tmp_path, kind), budget=0)
+    feeds = {"rows": NUMBERS} | ({"chosen": np.array(True)} if kind == "branch" else {})
+    np.testing.assert_array_equal(module.run(feeds)["y"], [0 * LAST, LAST])
+
+
+@pytest.mark.deep
+def test_functions_of_more_than_a_protobuf_are_refused(tmp_path: Path):
+    with pytest.raises(ModelError, match="make the large ones initializers of the main graph"):
+        compiler.compile(branching(tmp_path, "function"), budget=0)
 
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "bool", "int4", "float8_e4m3fn", "int64"])
