@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.errors import DeviceError, FlowloomError, InputDataError, ShapeError
+from compiler.program.host import text
 from compiler.support import memory
 
 LIMIT = 1 << 22
@@ -150,6 +151,59 @@ def test_the_rows_of_a_loop_that_does_not_end_soon():
     assert module.run({"n": np.array(3), "x": x})["y"].shape == (3, 1 << 10)
     with pytest.raises(FlowloomError, match=f"the rows of .* and {LIMIT} are available"):
         module.run({"n": np.array(1 << 40), "x": x})
+
+
+MANY_TEXTS = np.full(1 << 16, "a", object)
+TEXTS: dict[str, tuple[onnx.NodeProto, Mapping[str, np.ndarray]]] = {
+    "split": (
+        node("StringSplit", ["x"], ["y", "counts"], delimiter=","),
+        {"x": np.array([",".join(MANY_TEXTS), *MANY_TEXTS], object)},
+    ),
+    "broadcast": (
+        node("StringConcat", ["x", "z"], ["y"]),
+        {"x": MANY_TEXTS[:, None], "z": MANY_TEXTS[None]},
+    ),
+}
+"""Nodes on texts that have more elements than they read, and inputs of 2^32 of them."""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_that_become_too_many(name: str):
+    asking, feeds = TEXTS[name]
+    axes = {n: [f"{n}{axis}" for axis in range(x.ndim)] for n, x in feeds.items()}
+    inputs: list[Typed] = [(n, TensorProto.STRING, shape) for n, shape in axes.items()]
+    module = module_of([asking], inputs, {}, TensorProto.STRING)
+    module.run({n: x[-1:] for n, x in feeds.items()})
+    with pytest.raises(InputDataError, match=f"{asking.op_type} .*has .* elements"):
+        module.run(feeds)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_texts_that_become_too_long():
+    module = module_of(
+        [node("StringConcat", ["x", "x"], ["y"])],
+        [("x", TensorProto.STRING, [1])],
+        {},
+        TensorProto.STRING,
+    )
+    assert module.run({"x": np.array(["ab"], object)})["y"].tolist() == ["abab"]
+    with pytest.raises(DeviceError, match=f"a result of texts needs {2 * LIMIT} bytes"):
+        module.run({"x": np.array(["a" * LIMIT], object)})
+
+
+def test_a_node_that_runs_out_of_memory_says_so(monkeypatch: pytest.MonkeyPatch):
+    def exhausted(texts: np.ndarray) -> None:
+        raise MemoryError
+
+    module = module_of(
+        [node("StringNormalizer", ["x"], ["y"], name="n")],
+        [("x", TensorProto.STRING, [2])],
+        {},
+        TensorProto.STRING,
+    )
+    monkeypatch.setattr(text, "texts_in", exhausted)
+    with pytest.raises(DeviceError, match=r"out of memory: StringNormalizer 'n' \(x: object\[2\]"):
+        module.run({"x": np.array(["a", "b"], object)})
 
 
 @pytest.mark.parametrize("constant", [False, True])

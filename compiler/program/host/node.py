@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.errors import FlowloomError, InputDataError, ModelError
+from compiler.errors import DeviceError, FlowloomError, InputDataError, ModelError
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import default_of, schema_of
 from compiler.frontend.external import ModelFolder
@@ -169,13 +169,17 @@ class HostNode:
             TypeError,
             LookupError,
             ArithmeticError,
-            MemoryError,
         ) as error:
             if isinstance(error, FlowloomError):
                 raise
             raise InputDataError(
                 f"{self._label} does not fit its inputs ({_described(values)}): {error}; correct"
                 " the model or the inputs of this run"
+            ) from error
+        except MemoryError as error:
+            raise DeviceError(
+                f"out of memory: {self._label} ({_described(values)}) needs more than there is;"
+                " give this run smaller inputs"
             ) from error
 
     def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:

@@ -9,6 +9,7 @@ import numpy as np
 from compiler.net.evaluation.text import is_text, object_array, texts_in
 from compiler.net.operators import check_room
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
+from compiler.support.memory import require
 
 Array = np.ndarray
 
@@ -21,8 +22,20 @@ def string_concat(call: HostCall) -> HostFunction:
 
 def _concatenated(x: Array, y: Array) -> tuple[Array]:
     first, second = np.broadcast_arrays(x, y)
+    characters = (_characters(a) * (first.size // a.size) for a in (x, y) if a.size)
+    _check_room(first.shape, sum(characters))
     texts = [a + b for a, b in zip(texts_in(first), texts_in(second), strict=True)]
     return (object_array(texts, first.shape),)
+
+
+def _characters(texts: Array) -> int:
+    return sum(map(len, texts_in(texts)))
+
+
+def _check_room(shape: tuple[int, ...], characters: int) -> None:
+    """Raise ShapeMismatch or DeviceError for texts of a shape that are too many or too long."""
+    check_room(np.dtype(object), shape)
+    require(characters, "a result of texts")
 
 
 @host_operator("StringSplit", first=20)
@@ -43,6 +56,7 @@ def string_split(call: HostCall) -> HostFunction:
         rows = [parts(text) for text in texts_in(x)]
         counts = np.array([len(row) for row in rows], np.int64).reshape(x.shape)
         width = int(counts.max(initial=0))
+        _check_room((*x.shape, width), _characters(x))
         filled = [text for row in rows for text in (*row, *[""] * (width - len(row)))]
         return object_array(filled, (*x.shape, width)), counts
 
