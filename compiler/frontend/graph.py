@@ -1,13 +1,12 @@
 """The frontend's graph: plain values and operators, before they become `dataflow` IR."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from compiler.net.node import Node
-from compiler.tensors.dtypes import FLOAT8
 from compiler.tensors.substitution import holds_extents
 
 Attributes = dict[str, Any]
@@ -50,7 +49,7 @@ class Value:
     An unknown value (empty `dtype`) is the result of an operator that cannot be compiled, or one
     that its node leaves out. A
     sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
-    `code` says which integers it was dequantised from, or which floats quantised from.
+    `code` is the QuantizeLinear or DequantizeLinear that computes it, also where it is known.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Value:
     array: np.ndarray | None = None
     items: "list[Value] | None" = None
     item_dtype: str = ""
-    code: "Dequantised | Quantised | FourBits | None" = None
+    code: "Node[Value] | None" = None
 
     @property
     def unknown(self) -> bool:
@@ -83,65 +82,6 @@ class Value:
         return self.array
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Dequantised:
-    """The integers that a value of floats was computed from; a vector of scales is along `axis`."""
-
-    integers: Value
-    scale: Value
-    zero: Value | None
-    axis: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether one scale and one zero point hold for the whole tensor."""
-        return not self.scale.shape and (self.zero is None or not self.zero.shape)
-
-    @property
-    def is_bytes(self) -> bool:
-        """Whether the integers are bytes."""
-        return self.integers.dtype in ("int8", "uint8")
-
-    @property
-    def is_float8(self) -> bool:
-        """Whether they are floats of a byte, whose zero point is 0, instead of integers."""
-        zero = None if self.zero is None else self.zero.array
-        return self.integers.dtype in FLOAT8 and (
-            self.zero is None or (zero is not None and not zero.astype("float32").any())
-        )
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Quantised:
-    """The floats that a value of integers was computed from, for the whole tensor."""
-
-    number: Value
-    scale: Value
-    zero: Value | None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class FourBits:
-    """The integers from 0 to 15 of a constant matrix of floats, uint8 each.
-
-    There is one scale, one for each element of `axis`, or one for each `block` of elements along
-    it; zero points, of 0 to 15, are alike, and FOUR_BIT_MIDDLE if they are left out.
-    """
-
-    integers: np.ndarray
-    scales: np.ndarray
-    zeros: np.ndarray | None
-    axis: int
-    block: int
-
-    @property
-    def transposed(self) -> "FourBits":
-        """The integers of the transposed matrix."""
-        scales = self.scales.T
-        zeros = None if self.zeros is None else self.zeros.T
-        return FourBits(self.integers.T, scales, zeros, 1 - self.axis, self.block)
-
-
 Inputs = Sequence[Value | None]
 
 
@@ -155,12 +95,9 @@ class Graph:
 
     def copy(self) -> "Graph":
         """A graph whose operators and run-time values are its own; constants are shared."""
-        copies = {value: replace(value) for value in (*self.inputs, *makers_of(self))}
-        for value in copies.values():
-            if isinstance(code := value.code, Dequantised | Quantised):
-                parts = {part.name: getattr(code, part.name) for part in fields(code)}
-                own = {name: copies[part] for name, part in parts.items() if part in copies}
-                value.code = replace(code, **own)
+        copies = {value: replace(value) for value in makers_of(self)}
+        # the operator that computes an input is in another graph
+        copies |= {value: replace(value, code=None) for value in self.inputs}
         operators: list[Node[Value]] = []
         for node in self.operators:
             inputs = [value and copies.get(value, value) for value in node.inputs]
@@ -168,7 +105,10 @@ class Graph:
             attributes = dict(node.attributes)
             if bodies := inner_graphs(node):
                 attributes["bodies"] = [body.copy() for body in bodies]
-            operators.append(Node(node.type, attributes, inputs, outputs, node.node))
+            new = Node(node.type, attributes, inputs, outputs, node.node)
+            for value in outputs:
+                value.code = value.code and new
+            operators.append(new)
         results = [(name, copies.get(value, value)) for name, value in self.outputs]
         return Graph([copies[value] for value in self.inputs], results, operators)
 

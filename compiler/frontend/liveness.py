@@ -1,11 +1,11 @@
 """Dead code elimination of nodes, operators and optional results."""
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import onnx
 
-from compiler.frontend.graph import Dequantised, Graph, Quantised, Value, makers_of
+from compiler.frontend.graph import Graph, Value
 from compiler.frontend.node_order import names_read
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
@@ -49,18 +49,3 @@ def _without_unused(operator: Node[Value], used: Set[Value]) -> Node[Value]:
     while outputs[-1].unknown:
         outputs.pop()
     return replace(operator, outputs=outputs)
-
-
-def drop_dead_codes(graph: Graph) -> None:
-    """Forget what values stand for where no operator makes a part of it any more, in place.
-
-    A scale may be reshaped for a code alone, which keeps no operator alive.
-    """
-    alive = {*graph.inputs, *makers_of(graph)}
-    for value in alive:
-        if not isinstance(code := value.code, Dequantised | Quantised):
-            continue
-        parts = (getattr(code, part.name) for part in fields(code))
-        computed = {part for part in parts if isinstance(part, Value) and part.array is None}
-        if not computed <= alive:
-            value.code = None

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.artifact.module import without_checks
 from compiler.frontend.graph import Graph, Value
-from compiler.frontend.liveness import drop_dead, drop_dead_codes
+from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.tensors.extents import value_at
 
@@ -57,7 +57,6 @@ def folded(graph: Graph) -> FoldedGraph:
     graph.outputs = [(n, v) for n, v in graph.outputs if n not in determined and n not in passed]
     drop_masks(graph)
     drop_dead(graph)
-    drop_dead_codes(graph)
     read = set(graph.uses())
     graph.inputs = [value for value in graph.inputs if value in read]
     reads = [value.name for value in graph.inputs]

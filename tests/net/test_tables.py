@@ -13,7 +13,6 @@ LEAST = 3
 
 TABLES = {
     "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
-    "frontend/quantised/drop_rounding.py": (1, "one pattern: from extremes to a scale"),
     "frontend/rules/contrib/activations.py": (1, "the activations of onnxruntime's GEMMs"),
     "frontend/rules/contrib/signatures.py": (1, "onnxruntime's forms of them"),
     "frontend/rules/forms.py": (1, "a rewriting of reductions over no axes"),

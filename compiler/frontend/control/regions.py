@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 
 from compiler.errors import ModelError, ShapeError
-from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.control.bodies import check_passed
 from compiler.frontend.graph import (
@@ -24,7 +23,6 @@ from compiler.frontend.graph import (
 )
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
-from compiler.frontend.naming import name_apart
 from compiler.net.node import Node
 from compiler.net.operators.shapes import axis_in, listed
 from compiler.schedule.tasks import ControlForm
@@ -117,8 +115,6 @@ def _finish(graph: Graph, outputs: Sequence[Value]) -> None:
     graph.outputs = [(f"out{index}", value) for index, value in enumerate(outputs)]
     drop_masks(graph)
     drop_dead(graph)
-    fold_affine(graph)
-    name_apart(graph)
 
 
 def _captured(graphs: Sequence[Graph]) -> list[Value]:

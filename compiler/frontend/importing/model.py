@@ -15,7 +15,7 @@ from compiler.frontend.domains import opsets_of
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.graph import Graph, Unsupported, Value
+from compiler.frontend.graph import Graph, Unsupported, Value, inner_graphs
 from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
@@ -106,11 +106,19 @@ def lowered(graph: Graph, way: Contraction) -> Imported:
     """
     graph = graph.copy()
     contraction = lower_quantised(graph, way)
+    _simplify(graph)
+    return Imported(*emit(graph), contraction)
+
+
+def _simplify(graph: Graph) -> None:
+    """Simplify a graph and the bodies in it, in place, and name its operators apart."""
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
     name_apart(graph)
-    return Imported(*emit(graph), contraction)
+    for operator in graph.operators:
+        for body in inner_graphs(operator):
+            _simplify(body)
 
 
 def _specialised(model: onnx.GraphProto, shapes: Shapes, context: ModelContext) -> Graph:

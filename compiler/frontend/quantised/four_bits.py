@@ -4,13 +4,14 @@ Reading the weights is what a matmul of few rows costs. With many rows it is ari
 unpacking would be added in every kernel.
 """
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import FourBits, Value, inner_graphs
-from compiler.frontend.quantised.walk import Walk
+from compiler.frontend.graph import Value
+from compiler.frontend.rules.quantised import HALF_BYTES
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
     LARGEST_BLOCK,
@@ -27,33 +28,71 @@ MOST_PACKED_ROWS = 16
 """The rows up to which weights stay packed."""
 
 
-class Packing(Walk):
-    """Packs weights of four bits of matmuls of at most so many rows, also in bodies.
+@dataclass(frozen=True, eq=False, slots=True)
+class FourBits:
+    """The integers from 0 to 15 of a constant matrix of floats, uint8 each.
 
-    Those of all others are unpacked.
+    There is one scale, one for each element of `axis`, or one for each `block` of elements along
+    it; zero points, of 0 to 15, are alike, and FOUR_BIT_MIDDLE if they are left out.
     """
 
-    def __init__(self, most: int):
-        super().__init__()
-        self.most = most
+    integers: np.ndarray
+    scales: np.ndarray
+    zeros: np.ndarray | None
+    axis: int
+    block: int
 
-    def replacement(self, operator: Node[Value]) -> Value | None:
-        """The value of a matmul whose weight is packed or unpacked."""
-        for body in inner_graphs(operator):
-            Packing(self.most).rewrite(body)
-        if not _is_four_bits(operator):
-            return None
-        few = at_hints(prod(operator.operand(0).shape[:-1])) <= self.most
-        if operator.type == "MatMulNBits":
-            return None if few else _unpacked(self.builder, operator)
-        return _packed(self.builder, operator) if few else None
+    @property
+    def transposed(self) -> "FourBits":
+        """The integers of the transposed matrix."""
+        scales = self.scales.T
+        zeros = None if self.zeros is None else self.zeros.T
+        return FourBits(self.integers.T, scales, zeros, 1 - self.axis, self.block)
 
 
-def _is_four_bits(operator: Node[Value]) -> bool:
-    if operator.type == "MatMulNBits":
-        return True
-    weighted = operator.type in GEMMS
-    return weighted and isinstance(operator.operand(1).code, FourBits)
+def four_bits(value: Value) -> FourBits | None:
+    """The integers of a constant matrix that a DequantizeLinear of four bits computes."""
+    operator = value.code
+    if operator is None or operator.operand(0).dtype not in HALF_BYTES:
+        return None
+    x, scale, zero = operator.operand(0), operator.operand(1), operator.inputs[2]
+    if x.rank != 2 or scale.dtype != "float32" or value.dtype != "float32":
+        return None
+    axis: int = operator.attributes["axis"]
+    size: int = operator.attributes["block_size"]
+    scales = _shaped(scale.content)
+    blocks: int = scales.shape[axis] if scales.ndim == 2 else 0
+    block = size or (-(-x.shape[axis] // blocks) if blocks else 0)
+    if block and x.shape[axis] % block:
+        return None
+    zeros = np.zeros(scales.shape, x.content.dtype) if zero is None else _shaped(zero.content)
+    return FourBits(_unsigned(x.content), scales, _unsigned(zeros), axis, block)
+
+
+def _shaped(numbers: Array) -> Array:
+    """Scales or zero points, a single one without axes."""
+    return numbers.reshape(()) if numbers.ndim == 1 and numbers.size == 1 else numbers
+
+
+def _unsigned(integers: Array) -> Array:
+    """Integers of four bits from 0 to 15, the middle added to signed ones."""
+    offset = FOUR_BIT_MIDDLE if integers.dtype.name == "int4" else 0
+    return (integers.astype(np.int8) + np.int8(offset)).astype(np.uint8)
+
+
+def with_four_bits(builder: Builder, operator: Node[Value], most_rows: int) -> Value | None:
+    """The value of a matmul whose weight is packed for at most so many rows, else unpacked.
+
+    None for one that stays, and for every other operator.
+    """
+    packed = operator.type == "MatMulNBits"
+    code = four_bits(operator.operand(1)) if operator.type in GEMMS else None
+    if not packed and code is None:
+        return None
+    few = at_hints(prod(operator.operand(0).shape[:-1])) <= most_rows
+    if code is not None:
+        return _packed(builder, operator, code) if few else None
+    return None if few else _unpacked(builder, operator)
 
 
 def _unpacked(builder: Builder, operator: Node[Value]) -> Value:
@@ -67,11 +106,9 @@ def _unpacked(builder: Builder, operator: Node[Value]) -> Value:
     return builder.one("MatMul", operator.operand(0), weight)
 
 
-def _packed(builder: Builder, operator: Node[Value]) -> Value | None:
+def _packed(builder: Builder, operator: Node[Value], code: FourBits) -> Value | None:
     """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
     data = operator.operand(0)
-    code = operator.operand(1).code
-    assert isinstance(code, FourBits)
     scaled = operator["alpha"] not in (None, 1)
     if data.dtype != "float32" or data.rank < 2 or operator["transA"] or scaled:
         return None

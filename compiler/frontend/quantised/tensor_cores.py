@@ -8,52 +8,54 @@ import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Dequantised, Value
-from compiler.frontend.rules.call import Call
+from compiler.frontend.graph import Value
+from compiler.frontend.quantised.dequantised import Dequantised
 from compiler.frontend.rules.quantised import fitting_differences
 from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS
 from compiler.net.operators.contractions import GEMMS
+from compiler.tensors.contraction import Contraction
 
 CHANNELS = 16
 """The channels of a block, by which images are read."""
 
 
-def has_integers(call: Call) -> bool:
-    """Whether a contraction is none of floats of a byte."""
-    code = call.data.code
-    return not isinstance(code, Dequantised) or not code.is_float8
+def suits(way: Contraction, operator: Node[Value], left: Dequantised, right: Dequantised) -> bool:
+    """Whether a contraction of dequantised bytes becomes one of bytes, for which there is a kernel.
 
-
-def suits_integer_tensor_cores(call: Call) -> bool:
-    """Whether a contraction of dequantised integers is one that tensor cores take."""
-    return has_integers(call) and suits_tensor_cores(call)
-
-
-def suits_tensor_cores(call: Call) -> bool:
-    """Whether a contraction of dequantised bytes is one for tensor cores, float8s included."""
-    left, right = call.data.code, call.operand(1).code
-    if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
+    CPUs have those of all contractions of integers.
+    """
+    float8 = way in (Contraction.FLOAT8_TILES, Contraction.FLOAT8_OPERANDS)
+    if not way.in_bytes or (left.is_float8 and not float8):
         return False
-    if not _suits_zero(call.op_type, right) or call["transA"]:
+    if not way.on_tensor_cores:
+        return True
+    weights = right.constant
+    if weights is None or operator["transA"] or not _suits_zero(operator.type, weights, right):
         return False
-    return _suits(call.op_type, call["group"], left.integers, right.integers)
+    return _suits(operator.type, operator["group"], operator.operand(0), weights)
 
 
-def _suits_zero(op_type: str, weights: Dequantised) -> bool:
+def has_byte_kernel(way: Contraction, operator: Node[Value]) -> bool:
+    """Whether a kernel computes a contraction of bytes as it is, but for a zero point of rows."""
+    tiled = operator.type not in INTEGER_CONTRACTIONS or is_tiled(operator)
+    return way is Contraction.BYTES or (way.on_tensor_cores and tiled)
+
+
+def _suits_zero(op_type: str, weights: Value, number: Dequantised) -> bool:
     """Whether a contraction by weights with this zero point is one of int8 and few additions.
 
     That of a matmul is multiplied by sums of rows, that of a convolution would be by a second
     convolution.
     """
-    middle = 128 if weights.integers.dtype == "uint8" else 0
-    zero = weights.zero
+    middle = 128 if weights.dtype == "uint8" else 0
+    zero = number.zero
     if zero is None:
         return middle == 0
     if zero.array is None:
         return False
     matrix = op_type in GEMMS
-    fits = fitting_differences(weights.integers, zero) is not None
+    fits = fitting_differences(weights, zero) is not None
     return matrix or fits or bool((zero.array == middle).all())
 
 
@@ -100,7 +102,8 @@ def _shares(builder: Builder, operator: Node[Value]) -> Value:
     filters = weights.sum(1, keepdims=True, dtype="int64").astype("float64")
     inputs: list[Value | None] = [builder.constant(pixels), builder.constant(filters)]
     (sums,) = builder.emit("Conv", inputs, operator.attributes)
-    assert sums.array is not None
+    if sums.array is None:  # of an image that takes too long for a constant
+        return builder.one("Cast", sums, to=element_type("int32"))
     shares = sums.array.astype("int32")
     same = (shares == shares[:, :, :1, :1]).all() if shares.ndim == 4 else False
     return builder.constant(shares[:, :, :1, :1] if same else shares)

@@ -1,5 +1,6 @@
 """Rules for quantised operators: exact integer arithmetic, rescaling, rounding."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
@@ -7,17 +8,10 @@ import ml_dtypes
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import (
-    Dequantised,
-    FourBits,
-    Inputs,
-    NeedsHost,
-    Quantised,
-    Value,
-)
+from compiler.frontend.graph import Inputs, NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.lower import rewrite_convolution
-from compiler.net.four_bits import FOUR_BIT_MIDDLE, Array
+from compiler.net.node import Node
 from compiler.net.operators import ShapeMismatch
 from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
@@ -25,36 +19,8 @@ from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
 HALF_BYTES = ("int4", "uint4")
 """The dtypes of four bits."""
 
-
-def four_bits(call: Call) -> FourBits | None:
-    """The integers of DequantizeLinear's constant result; None unless they are a matrix's."""
-    x = call.data
-    scale = call.operand(1)
-    zero = call.input(2)
-    if x.array is None or scale.array is None or x.rank != 2 or scale.dtype != "float32":
-        return None
-    if zero is not None and zero.array is None:
-        return None
-    axis = call.axis()
-    block = call["block_size"]
-    scales = _shaped(scale.content)
-    if scales.ndim == 2 and not block:
-        block = -(-x.shape[axis] // scales.shape[axis])
-    if block and x.shape[axis] % block:
-        return None
-    zeros = np.zeros(scales.shape, x.content.dtype) if zero is None else _shaped(zero.content)
-    return FourBits(_unsigned(x.content), scales, _unsigned(zeros), axis, block)
-
-
-def _shaped(numbers: Array) -> Array:
-    """Scales or zero points, a single one without axes."""
-    return numbers.reshape(()) if numbers.ndim == 1 and numbers.size == 1 else numbers
-
-
-def _unsigned(integers: Array) -> Array:
-    """Integers of four bits from 0 to 15, the middle added to signed ones."""
-    offset = FOUR_BIT_MIDDLE if integers.dtype.name == "int4" else 0
-    return (integers.astype(np.int8) + np.int8(offset)).astype(np.uint8)
+OF_RANGE = "of_range"
+"""The attribute of a quantisation whose scale is that of the tensor's range."""
 
 
 def _cast(call: Call, value: Value, dtype: str) -> Value:
@@ -117,21 +83,30 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
 
 @rule("QuantizeLinear")
 def rewrite_quantize(call: Call) -> list[Value]:
-    """Divide, round to even, add the zero point, saturate."""
+    """A tensor quantised by one scale in float32 stays so until it is lowered."""
+    scale = call.operand(1)
+    precision = dtype_name(call["precision"]) or scale.dtype
+    inputs = [call.data, *(_number_of_tensor(call, index) for index in (1, 2))]
+    whole = not call["block_size"] and all(v is None or not v.shape for v in inputs[1:])
+    if not whole or scale.dtype != "float32" or precision != "float32":
+        return [quantised_by_arithmetic(call)]
+    return [_until_lowered(replace(call, inputs=inputs), quantised_by_arithmetic)]
+
+
+def quantised_by_arithmetic(call: Call) -> Value:
+    """Divide, round to even, add the zero point, saturate; input 3 may be the quotient."""
     x = call.data
     axis = call["axis"]
     scale = _along(call, call.operand(1), x.rank, axis)
     zero = call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     target = dtype_name(call["output_dtype"])
-    given = call.input(2)
-    dtype = target or ("uint8" if given is None else given.dtype)
+    dtype = target or ("uint8" if zero is None else zero.dtype)
     precision = dtype_name(call["precision"]) or scale.dtype
-    scaled = call.one("Div", _cast(call, x, precision), _cast(call, scale, precision))
-    result = _saturated(call, scaled, zero, dtype)
-    if not scale.shape and (zero is None or not zero.shape):
-        result.code = Quantised(x, scale, zero)
-    return [result]
+    scaled = call.input(3) or call.one(
+        "Div", _cast(call, x, precision), _cast(call, scale, precision)
+    )
+    return _saturated(call, scaled, zero, dtype)
 
 
 @rule("DynamicQuantizeLinear")
@@ -156,9 +131,8 @@ def dynamically_quantised(call: Call, x: Value) -> list[Value]:
     zero = call.one("Round", call.one("Clip", zero, nothing, most))
     zero = _cast(call, zero, "uint8")
     inputs: Inputs = [x, scale, zero]
-    quantisation = replace(
-        call, op_type="QuantizeLinear", inputs=inputs, attributes={}, used=[True]
-    )
+    own = {"op_type": "QuantizeLinear", "attributes": {OF_RANGE: True}, "used": [True]}
+    quantisation = replace(call, inputs=inputs, **own)
     return [*rewrite_quantize(quantisation), scale, zero]
 
 
@@ -168,36 +142,57 @@ def _extreme(call: Call, op_type: str, x: Value) -> Value:
 
 @rule("DequantizeLinear")
 def rewrite_dequantize(call: Call) -> list[Value]:
+    """A tensor of float32 without blocks stays one of integers until it is lowered."""
+    x = call.data
+    scale = call.operand(1)
+    if scale.dtype != "float32" or dtype_name(call["output_dtype"]) not in ("", "float32"):
+        return [dequantised_by_arithmetic(call)]
+    if x.dtype in HALF_BYTES:
+        return [_until_lowered(call, dequantised_by_arithmetic)]
+    if scale.rank > 1 or call["block_size"]:
+        return [dequantised_by_arithmetic(call)]
+    inputs = [x, *(_number_of_tensor(call, index) for index in (1, 2))]
+    return [_until_lowered(replace(call, inputs=inputs), dequantised_by_arithmetic)]
+
+
+def dequantised_by_arithmetic(call: Call) -> Value:
     """Subtract the zero point, multiply."""
     x = call.data
     axis = call["axis"]
-    code = _code(call)
     scale = _along(call, call.operand(1), x.rank, axis)
     zero = call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
     integers = x if zero is None else less_zero_point(call, x, zero, exact)
     result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
-    target = dtype_name(call["output_dtype"])
-    result = _cast(call, result, target or scale.dtype)
-    result.code = code if result.dtype == scale.dtype else None
-    if x.dtype in HALF_BYTES and result.dtype == "float32":
-        result.code = four_bits(call)
-    return [result]
+    return _cast(call, result, dtype_name(call["output_dtype"]) or scale.dtype)
 
 
-def _code(call: Call) -> Dequantised | None:
-    """The integers of DequantizeLinear's result, unless they have blocks."""
-    x = call.data
-    scale = call.operand(1)
-    zero = call.input(2)
-    if scale.rank > 1 or call["block_size"] or scale.dtype != "float32":
-        return None
-    whole = prod(scale.shape) == 1
-    shape = [] if whole else [-1]
-    scale = call.reshaped(scale, shape)
-    zero = None if zero is None else call.reshaped(zero, shape)
-    return Dequantised(x, scale, zero, 0 if whole else call.axis())
+def _number_of_tensor(call: Call, index: int) -> Value | None:
+    """A scale or zero point, without axes if it is a single one."""
+    value = call.input(index)
+    return call.reshaped(value, []) if value is not None and value.shape == (1,) else value
+
+
+def _until_lowered(call: Call, write: Callable[[Call], Value]) -> Value:
+    """The result of a node that stays one operator, until its codes are contracted or written.
+
+    Its arithmetic says which type and shape it has, whether kernels compute it, and constants.
+    That of four bits, which no kernel reads, stays.
+    """
+    graph = call.builder.graph
+    count = len(graph.operators)
+    result = write(call)
+    axis = call.axis() if call.operand(1).shape else 0
+    attributes = call.attributes | {"axis": axis, "block_size": call["block_size"]}
+    inputs = [call.data, call.operand(1), call.input(2)]
+    operator = Node(call.op_type, attributes, inputs, [result], call.builder.node)
+    if result.array is None and call.data.dtype in HALF_BYTES:
+        return result
+    if result.array is None:
+        graph.operators[count:] = [operator]
+    result.code = operator
+    return result
 
 
 def _rows(call: Call, value: Value, rank: int) -> Value:

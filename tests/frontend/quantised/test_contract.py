@@ -12,7 +12,7 @@ from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.tensors.contraction import Contraction
-from tests.frontend.checks import parse
+from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
 
 CODE = {"s": np.float32(0.05), "z": np.uint8(128), "ws": np.array([0.1, 0.2, 0.3, 0.4], "f4")}
@@ -82,10 +82,43 @@ def test_a_contraction_reads_the_bytes_that_were_quantised_alike():
     assert found == {"MaxPool": 1, "ConvInteger": 1, "Cast": 1, "Mul": 1}
 
 
-def test_another_scale_is_a_quantisation():
-    text = """g (uint8[4] x) => (uint8[4] y) {
-        a = DequantizeLinear(x, s, z)  y = QuantizeLinear(a, t, z) }"""
-    assert operators(parse(text, 21, t=np.float32(0.1), **CODE))["Round"] == 1
+@pytest.mark.parametrize("code", ["t, z", "s, o", "s"])
+def test_another_scale_or_zero_point_is_a_quantisation(code: str):
+    text = f"""g (uint8[4] x) => (uint8[4] y) {{
+        a = DequantizeLinear(x, s, z)  y = QuantizeLinear(a, {code}) }}"""
+    assert operators(parse(text, 21, t=np.float32(0.1), o=np.uint8(1), **CODE))["Round"] == 1
+
+
+def test_integers_are_moved_by_many_operators():
+    steps = (("Relu({})", "Transpose<perm=[1,0]>({})")[i % 2].format(f"t{i}") for i in range(400))
+    chain = "  ".join(f"t{i + 1} = {step}" for i, step in enumerate(steps))
+    text = f"""g (uint8[4,4] x) => (uint8[4,4] y) {{
+        t0 = DequantizeLinear(x, s, z)  {chain}  y = QuantizeLinear(t400, s, z) }}"""
+    x = np.arange(120, 136, dtype=np.uint8).reshape(4, 4)
+    module = compiler.compile(parse(text, 21, **{name: CODE[name] for name in "sz"}))
+    np.testing.assert_array_equal(module.run({"x": x})["y"], np.maximum(x, 128))
+
+
+def test_operands_in_a_body_are_contracted_as_bytes():
+    text = """g (float[4,32] x, bool c) => (float[4,6] y) {
+        y = If(c)<then_branch = t () => (float[4,6] p) {
+            a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+            d = DequantizeLinear(v, s)  p = MatMul(b, d) },
+          else_branch = o () => (float[4,6] q) { q = MatMul(x, w) }> }"""
+    random = np.random.default_rng(0)
+    weights = random.integers(-127, 128, (32, 6)).astype("i1")
+    model = parse(
+        text, 21, v=weights, w=random.standard_normal((32, 6), "f4"), s=CODE["s"], z=CODE["z"]
+    )
+    imported = import_model(model, regions=True)
+    assert imported.contraction is Contraction.BYTES
+    assert "MatMulInteger" in str(imported.module)
+    for target in ("cpu", "emu::fp32"):
+        module = compiler.compile(model, target=target, dynamic=False)
+        for c in (True, False):
+            inputs = {"x": random.standard_normal((4, 32), "f4"), "c": np.array(c)}
+            (expected,) = run(model, inputs)
+            np.testing.assert_allclose(module.run(inputs)["y"], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("flips", [(0, 0), (1, 0), (0, 1), (1, 1)])

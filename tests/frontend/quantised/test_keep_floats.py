@@ -1,13 +1,14 @@
-"""Numbers that contractions of floats read are rounded, and never stored as bytes."""
+"""QuantisedGraph that contractions of floats read are rounded, and never stored as bytes."""
 
 import numpy as np
 import onnx
+import pytest
 
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.tensors.contraction import Contraction
-from tests.frontend.checks import parse
+from tests.frontend.checks import parse, run
 
 RANDOM = np.random.default_rng(5)
 CONSTANTS = {
@@ -41,6 +42,26 @@ def test_numbers_are_rounded_and_stay_floats():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("way", Contraction)
+def test_numbers_of_a_range_of_their_own_are_rounded(way: Contraction):
+    text = """g (float[4,8] x) => (float[4,6] y) {
+        a, s, z = DynamicQuantizeLinear(x)  b = DequantizeLinear(a, s, z)  y = MatMul(b, w) }"""
+    model = parse(text, 21, w=CONSTANTS["w"])
+    x = RANDOM.standard_normal((4, 8), "f4")
+    imported = import_model(model, contraction=way)
+    (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
+    (expected,) = run(model, {"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_that_are_a_result_are_never_bytes():
+    text = """g (float[4,8] x) => (float[4,8] y) {
+        a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  y = Relu(b) }"""
+    names = [op.type_name for op in operators(parse(text, 21, **CONSTANTS))]
+    assert "Round" in names
+    assert "Cast" not in names
+
+
 def test_bytes_that_are_a_result_are_bytes():
     text = """g (float[4,8] x) => (uint8[4,8] a, float[4,6] y) {
         a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  y = MatMul(b, w) }"""
@@ -51,13 +72,12 @@ def test_bytes_that_are_a_result_are_bytes():
     assert product.inputs[0].owner not in casts
 
 
-def test_bytes_that_are_contracted_as_bytes_stay_bytes():
+@pytest.mark.parametrize("way", [Contraction.TILES, Contraction.OPERANDS])
+def test_bytes_that_are_contracted_as_bytes_stay_bytes(way: Contraction):
     text = """g (float[2,32] x) => (float[2,6] y, float[2,32] r) {
         a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  c = DequantizeLinear(v, t)
         y = MatMul(b, c)  r = Relu(b) }"""
     weights = RANDOM.integers(-127, 128, (32, 6)).astype("i1")
-    module = import_model(
-        parse(text, 21, v=weights, **CONSTANTS), contraction=Contraction.TILES
-    ).module
+    module = import_model(parse(text, 21, v=weights, **CONSTANTS), contraction=way).module
     (rounded,) = [op for op in module.walk() if isinstance(op, OperatorOp) and "Clip" in str(op)]
     assert [use.operation.name for use in rounded.outputs[0].uses] == ["dataflow.op"]

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from compiler.frontend.expansion import Expansion
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
@@ -48,6 +49,20 @@ def test_images_are_padded_by_zeros(pads: str, stride: int, zero: int):
     assert types["ConvInteger"] == 1
     assert types["Conv"] == 0
     assert types["Sub"] == (zero > 0)
+
+
+def test_a_zero_point_of_an_image_that_is_too_large_for_constants(monkeypatch: pytest.MonkeyPatch):
+    def spares(expansion: Expansion, work: int) -> bool:
+        return work == 0
+
+    weights = RANDOM.integers(-128, 128, (8, 16, 3, 3)).astype("i1")
+    text = CONVOLUTION.format(size=6, pads="1,1,1,1", stride=1)
+    model = parse(text, 21, w=weights, xz=np.uint8(130))
+    monkeypatch.setattr(Expansion, "spares", spares)
+    types, found = imported(model, Contraction.TILES)
+    _, expected = imported(model, Contraction.BYTES)
+    np.testing.assert_array_equal(found, expected)
+    assert types["Conv"] == types["ConvInteger"] == 1
 
 
 def test_the_zero_point_of_a_run_is_subtracted_from_sums():

@@ -1,0 +1,68 @@
+"""Contractions of integers of a byte in wider types, for targets without kernels for them.
+
+Floats hold two bytes multiplied exactly; sums in float32 are exact up to 2^24. Longer sums of a
+MatMul are rounded where all that follows is their conversion to floats, to be scaled.
+"""
+
+from math import prod
+
+import numpy as np
+
+from compiler.frontend.builder import Builder
+from compiler.frontend.evaluate import element_type
+from compiler.frontend.graph import Graph, Value
+from compiler.net.node import Node
+
+LARGEST_EXACT_FLOAT = 1 << 24
+"""The integers up to which float32 has all."""
+
+
+def visible_sums(graph: Graph) -> set[Value]:
+    """Values that are read otherwise than as floats that they are cast to."""
+    visible = {value for _, value in graph.outputs}
+    for operator in graph.operators:
+        cast = operator.type == "Cast" and operator.output.dtype == "float32"
+        scaled = operator.type == "DequantizeLinear" and operator.inputs[2] is None
+        if not cast and not scaled and operator.type != "QuantizeLinear":
+            visible.update(value for value in operator.inputs if value is not None)
+    return visible
+
+
+def in_wider_type(builder: Builder, operator: Node[Value], exactly: bool) -> Value:
+    """The int32 sums of a contraction of bytes, of operands less their zero points."""
+    if operator.type == "ConvInteger":
+        return _convolution(builder, operator)
+    return _matmul(builder, operator, exactly)
+
+
+def _difference(builder: Builder, operator: Node[Value], index: int, dtype: str) -> Value:
+    """An operand less its zero point, in a type."""
+    to = element_type(dtype)
+    value = builder.one("Cast", operator.operand(index), to=to)
+    zero = operator.inputs[index + 2] if index + 2 < len(operator.inputs) else None
+    return value if zero is None else builder.one("Sub", value, builder.one("Cast", zero, to=to))
+
+
+def _matmul(builder: Builder, operator: Node[Value], exactly: bool) -> Value:
+    dtype = "int32" if exactly and _largest_sum(operator) > LARGEST_EXACT_FLOAT else "float32"
+    operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
+    sums = builder.one("MatMul", *operands)
+    return sums if dtype == "int32" else builder.one("Cast", sums, to=element_type("int32"))
+
+
+def _largest_sum(operator: Node[Value]) -> int:
+    """A bound of the sums of a MatMulInteger: that of its weights where they are constant."""
+    weights = operator.operand(1)
+    zero = [*operator.inputs, None, None][3]
+    if weights.array is None or (zero is not None and zero.array is None):
+        return weights.shape[-2] * 255 * 255
+    sizes = np.abs(weights.array.astype("int64") - (0 if zero is None else zero.array))
+    return 255 * int(sizes.sum(-2).max(initial=0))
+
+
+def _convolution(builder: Builder, operator: Node[Value]) -> Value:
+    bound = prod(operator.operand(1).shape[1:]) * 255 * 255
+    dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
+    operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
+    (result,) = builder.emit("Conv", [*operands], operator.attributes)
+    return builder.one("Cast", result, to=element_type("int32"))
