@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import product
+from itertools import chain, product
 
 from compiler.kernels.sizes import EXTENT_OPERATORS, is_number
 from compiler.kernels.tir.terms.integers import Integer
@@ -68,12 +68,15 @@ class SizedBounds:
             for point in _POINTS
         ]
         for condition in conditions:
-            self._note(condition)
+            for own in exact.sums.implied(condition):
+                self._note(own)
 
     def inside(self, first: Integer, last: Integer, extent: Extent) -> bool:
         """Whether all from an index to another are inside an extent for all sizes."""
-        return any(self._is_reached(low) for low in self.lower(first)) and any(
-            self._is_reached(extent - 1 - high) for high in self.upper(last)
+        # sums with what conditions limit, which examples may have called wider than others
+        highs = chain(self.upper(last), self._added(last))
+        return any(map(self._is_reached, self.lower(first))) and any(
+            self._is_reached(extent - 1 - high) for high in highs
         )
 
     def _is_reached(self, extent: Extent) -> bool:
@@ -113,6 +116,8 @@ class SizedBounds:
                 self._sums.append((part, -extent))
             elif not part.factors:
                 self._facts.append(-extent)
+            else:
+                self._limit(*next(iter(part.factors.items())), extent)
         negated = condition.kind == "not"
         inner = condition.operands[0] if negated else condition
         if inner.kind not in ("<", "<=", "=="):
@@ -127,6 +132,13 @@ class SizedBounds:
             self._at_most(second, first, 0 if inner.kind == "<" else -1)
         else:
             self._at_most(first, second, -1 if inner.kind == "<" else 0)
+
+    def _limit(self, term: Integer, factor: int, extent: Extent) -> None:
+        """Note that a multiple of a term, and an extent, are together at most 0."""
+        if factor == 1:
+            self._above.setdefault(term, []).append(lambda: (-extent,))
+        elif factor == -1:
+            self._below.setdefault(term, []).append(lambda: (extent,))
 
     def _split(self, linear: Linear) -> tuple[Linear, Extent]:
         """The part of a sum that loops decide, and the rest, which is an extent."""

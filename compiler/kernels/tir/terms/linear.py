@@ -151,9 +151,7 @@ class Sums:
         inner = condition.operands[0] if negated else condition
         if inner.kind == "and" and not negated:
             return [bound for term in inner.operands for bound in self.at_most_zero(term)]
-        if not negated and inner.kind in ("<", "<=") and inner.operands[1].kind == "min":
-            smaller, larger = inner.operands[0], inner.operands[1].operands
-            apart = [self._terms.apply(inner.kind, smaller, other) for other in larger]
+        if not negated and (apart := self._followed(inner)):
             return [bound for term in apart for bound in self.at_most_zero(term)]
         if inner.kind not in ("<", "<=", "=="):
             return []
@@ -163,6 +161,34 @@ class Sums:
             return [] if negated else [less, more]
         strict = (inner.kind == "<") != negated
         return [(more if negated else less).plus(Linear({}, int(strict)))]
+
+    def implied(self, condition: Integer) -> list[Integer]:
+        """A condition, and what it says of the operands of a minimum, maximum or quotient."""
+        return [condition, *(n for own in self._followed(condition) for n in self.implied(own))]
+
+    def _followed(self, condition: Integer) -> list[Integer]:
+        """What follows from a condition on a minimum, maximum or quotient, without it."""
+        kind, apply = condition.kind, self._terms.apply
+        if kind not in ("<", "<="):
+            return []
+        less, more = condition.operands
+        if more.kind == "min":
+            return [apply(kind, less, other) for other in more.operands]
+        if more.kind == "max":
+            one, other = more.operands
+            if one.high < less.low:
+                return [apply(kind, less, other)]
+            return [apply(kind, less, one)] if other.high < less.low else []
+        if more.kind == "-" and more.operands[0].kind in ("min", "max"):
+            return [apply(kind, apply("+", less, more.operands[1]), more.operands[0])]
+        if more.kind not in ("//", "%") or more.operands[1].kind != "number":
+            return []
+        dividend, divisor = more.operands
+        if more.kind == "%":
+            whole = apply("*", apply("//", dividend, divisor), divisor)
+            return [apply(kind, apply("+", whole, less), dividend)]
+        whole = apply("*", less, divisor)
+        return [apply("<=", apply("+", whole, divisor) if kind == "<" else whole, dividend)]
 
     def with_definitions(
         self, bounds: Sequence[Linear], goals: Sequence[Linear]
