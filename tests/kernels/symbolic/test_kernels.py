@@ -15,12 +15,14 @@ from compiler.kernels.building.kernel import (
     attempts,
     build_cpu_kernel,
     build_kernel,
+    compile_scheduled,
     scheduled_launches,
 )
 from compiler.kernels.cpu.codegen import keep_loops, llvm_text
 from compiler.kernels.cpu.machine import host_target
+from compiler.kernels.cpu.templates.conv_choices import SIZED_CHANNELS
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.sizes import sized
+from compiler.kernels.sizes import for_all_sizes, sized
 from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.schedule.kernels import KernelSpec, Launch, Operand
@@ -68,6 +70,21 @@ def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
         numeric = CASES[name].at(sizes)
         arrays = feeds(numeric, number)
         result = run_at(built(name), CASES[name], sizes, arrays, backwards)
+        wanted = expected(numeric, arrays)
+        np.testing.assert_allclose(result, wanted, 1e-4, 1e-4, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("name", ["one tap", "one tap, strides", "strides", "stem", "groups"])
+def test_lanes_along_channels_give_numpys_results_for_all_sizes(name: str):
+    case = CASES[name]
+    with for_all_sizes(case):
+        candidate, _ = next(attempts(sized(case), TARGET))
+        config = next(own for own in candidate.configs if own.lanes == SIZED_CHANNELS)
+        spec = compile_scheduled(candidate.group, candidate.emit(config), TARGET)
+    for sizes in SIZES:
+        numeric = case.at(sizes)
+        arrays = feeds(numeric)
+        result = run_at(spec, case, sizes, arrays, backwards)
         wanted = expected(numeric, arrays)
         np.testing.assert_allclose(result, wanted, 1e-4, 1e-4, err_msg=str(sizes))
 

@@ -13,6 +13,8 @@ from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.prefetch import prefetch_share
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.places import Column, Place, Summand
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
+from compiler.kernels.sizes import as_size, at_hint, expression
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
 
 LEAST_CHANNELS = 16
@@ -41,6 +43,11 @@ class ChannelLanes(Nest):
         return ceil_div(self._line, self.tile.rows)
 
     @property
+    def _run(self) -> int:
+        """Positions of a chunk, of which the last one of a line may have fewer."""
+        return self.tile.rows
+
+    @property
     def chunks(self) -> int:
         return self._runs * (1 if self.flat else self.conv.output[0])
 
@@ -59,9 +66,10 @@ class ChannelLanes(Nest):
 
     @property
     def tiles_first(self) -> bool:
-        weights, image = self.tiles * self._panel_bytes, self.unit_elements * 4
-        far = self.chunks > 1 and weights > self._room
-        return far and self.tiles * image < self.chunks * weights
+        weights, image = self.tiles * self._panel_bytes, at_hint(self.unit_elements) * 4
+        chunks = at_hint(self.chunks)
+        far = chunks > 1 and weights > self._room
+        return far and self.tiles * image < chunks * weights
 
     @property
     def _room(self) -> int:
@@ -79,7 +87,7 @@ class ChannelLanes(Nest):
     def _tile(self, place: Place, weights: Var, source: Var, positions: int) -> Stmt:
         sums, base, allocate = self._sums(place, positions)
         tile = self._new_tile(positions, self.tile.vectors)
-        line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
+        line, first = place.chunk // self._runs, place.chunk % self._runs * self._run
 
         def tap(channel: Summand, row: Any, column: Column) -> Stmt:
             start = first if self.flat else line * self.planes.pitch + first
@@ -123,7 +131,7 @@ class ChannelLanes(Nest):
         start = self._weight(place, Summand(place.part.first if place.part else 0), 0, Column(0))
         channels = place.part.channels if place.part else self.conv.channels
         run = channels * (self.conv.depth_taps * prod(self.taps.kernel) * self.width)
-        share = ceil_div(ceil_div(self.width, LINE), self.chunks) * LINE
+        share = ceil_div(ceil_div(self.width, LINE), at_hint(self.chunks)) * LINE
         done = place.chunk * (run // self.width) + (step - start) // self.width
         rows = self.conv.summands * prod(self.taps.kernel) + self.operands.head_rows
         last = self.conv.groups * self.tiles * rows * self.width - 1
@@ -137,3 +145,31 @@ class ChannelLanes(Nest):
         unit = place.image * self.conv.groups + place.group
         number = (unit * self.tiles + place.tile) * self.chunks + place.chunk
         return place.part.sums, number * self.sums_elements, []
+
+
+class SizedChannels(ChannelLanes, SizedLanes):
+    """Lines of a result whose sizes a run decides, in chunks as even as can be.
+
+    There is a body for each number of positions.
+    """
+
+    @property
+    def direct(self) -> bool:
+        return self.flat and self.conv.pointwise and self.operands.reads_image
+
+    @property
+    def beyond(self) -> int:
+        return 0
+
+    @property
+    def _run(self) -> int:
+        return as_size(ceil_div(self._line, self._runs))
+
+    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
+        left = expression(self._line) - place.chunk % self._runs * self._run
+        own = tirx.min(left, expression(self._run))
+        chosen = self._tile(place, weights, source, 1)
+        for positions in range(2, self.tile.rows + 1):
+            more = self._tile(place, weights, source, positions)
+            chosen = tirx.IfThenElse(own >= positions, more, chosen)
+        return chosen

@@ -10,7 +10,7 @@ from typing import Any
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.operands import ConvOperands
-from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
+from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes, SizedChannels
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
@@ -32,9 +32,12 @@ IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
 """The axes of lanes: positions of the image or of copied panels, output channels, or the rows of
 one channel's result, of which a tile has several."""
 
-SIZED, SIZED_ROWS = "sized", "sized rows"
-"""The axes of lanes for sizes that a run decides: positions of planes, across rows, or the rows of
-one channel's result."""
+SIZED, SIZED_CHANNELS, SIZED_ROWS = "sized", "sized channels", "sized rows"
+"""The axes of lanes for sizes that a run decides: positions of planes, across rows, output
+channels, or the rows of one channel's result."""
+
+COPIED = (PANELS, SIZED, SIZED_CHANNELS)
+"""The axes of lanes of nests whose planes may be a copy of what one tap reads."""
 
 NESTS = {
     PANELS: PanelLanes,
@@ -42,6 +45,7 @@ NESTS = {
     CHANNELS: ChannelLanes,
     ROWS: RowLanes,
     SIZED: SizedLanes,
+    SIZED_CHANNELS: SizedChannels,
     SIZED_ROWS: SizedRows,
 }
 
@@ -103,7 +107,7 @@ class ConvChoices:
 
     def nest(self, config: ConvConfig, slots: float) -> Nest:
         """The nest of a config."""
-        flat = config.lanes == PANELS or self._flat
+        flat = self._is_flat(config.lanes)
         common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
         taps, near = Taps(self.conv.kernel), self.core.near_bytes
         rest = (self.conv.planes, taps, self.operands, self.cache, near)
@@ -115,6 +119,7 @@ class ConvChoices:
         if self.around.symbols:
             rows = row_tiles(conv, core, stores) if self._has_sized_rows else []
             yield _named(SIZED_ROWS, rows) or _named(SIZED, sized_tiles(conv, core, stores))
+            yield self._channels(SIZED_CHANNELS)
             return
         if self._fits_panels:
             yield _named(PANELS, flat_tiles(conv, core, stores, panels=True))
@@ -125,8 +130,14 @@ class ConvChoices:
                 yield _named(IMAGE, flat_tiles(conv, core, stores))
         if self._has_rows:
             yield _named(ROWS, row_tiles(conv, core, stores))
-        line = prod(conv.output) if self._flat else conv.output[1]
-        yield _named(CHANNELS, channel_tiles(conv, core, line, stores))
+        yield self._channels(CHANNELS)
+
+    def _channels(self, lanes: str) -> list[PricedConfig]:
+        """The configs with lanes along output channels."""
+        output = self.conv.example.output
+        line = prod(output) if self._is_flat(lanes) else output[1]
+        tiles = channel_tiles(self.conv.example, self.core, line, self.operands.stores)
+        return _named(lanes, tiles)
 
     @property
     def _has_rows(self) -> bool:
@@ -149,6 +160,14 @@ class ConvChoices:
         """Whether chunks are runs of an image's positions; slices that are rows have none."""
         slices_are_rows = self.conv.depth is not None and self.around.spatial == 2
         return self.conv.pointwise and self.around.flat and not slices_are_rows
+
+    def _is_flat(self, lanes: str) -> bool:
+        """Whether chunks with lanes along an axis are runs of an image's positions.
+
+        Planes that are copied are the result's positions where there is one tap.
+        """
+        one_tap = self.conv.kernel == (1, 1) and not self.conv.depth and self.around.flat
+        return self._flat or (lanes in COPIED and one_tap)
 
     @property
     def _fits_panels(self) -> bool:
