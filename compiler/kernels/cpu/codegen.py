@@ -61,6 +61,8 @@ _OF_HALVES = re.compile(r"^define weak dso_local \w+ @__\w+hf\w+\(.*?^}\n", re.M
 
 _LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
 
+_FUNCTION = re.compile(r"^define (?:internal )?void @.*\)(?= (?:#\d+ )?\{$)", re.M)
+
 _SIZED = re.compile(rf"^for_begin_(\w+_{SIZED_LOOP}(\d+)_\d*):", re.M)
 
 INTERLEAVED_LOOP = 512
@@ -170,12 +172,22 @@ def _body(function: str, name: str) -> str:
     return function[start : function.rindex(f"br label %for_begin_{name}")]
 
 
+def with_own_copies(text: str) -> str:
+    """LLVM code whose loops that copy or clear stay loops.
+
+    LLVM calls memcpy and memset where it does not see how short they are: for rows of an image a
+    call takes longer than its bytes.
+    """
+    return _FUNCTION.sub(r'\g<0> "no-builtins"', text)
+
+
 def compile_llvm(
     name: str, launches: list[LaunchFunction], source: KernelSource, target: CpuTarget
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target, source.reassociate)
-    text = guard_loops(keep_loops(text, UNROLLED_LOOP if source.whole_loops else inf))
+    sized = any(launch.symbols for launch in launches)
+    text = guard_loops(keep_loops(text, UNROLLED_LOOP if source.whole_loops or sized else inf))
     entries: list[str] = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"
@@ -183,6 +195,7 @@ def compile_llvm(
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
     linked = link_nibbles(link_byte_sums(link_mathematics(link_tables(text))))
     code = without_conversions("\n".join([linked, *entries]))
+    code = with_own_copies(code) if sized else code
     # The vectors of templates are there already: LLVM would look for others, and make none.
     return optimise(code, target, slp=source.whole_loops)
 

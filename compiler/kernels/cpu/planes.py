@@ -20,6 +20,7 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
+from compiler.kernels.tir.memory import buffer_elements
 from compiler.kernels.tir.runs import IndexRun, block_runs
 
 MOST_APART = 4
@@ -255,28 +256,55 @@ class PlaneWriter:
         self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]
     ) -> list[Stmt]:
         """Write a plane: rows of the image between columns of padding, and rows of padding."""
-        conv, (a, b) = self.planes.conv, phase
+        conv, (a, b), pitch = self.planes.conv, phase, self.planes.pitch
         top, bottom = self.planes.inside(0, a, self.planes.rows)
-        left, right = self.planes.inside(1, b, self.planes.pitch)
+        left, right = self.planes.inside(1, b, pitch)
+        count = right - left
 
         def row(y: Any) -> Stmt:
-            start = base + y * self.planes.pitch
-            own = y * conv.strides[0] + a - conv.pads[0]
+            own, start = y * conv.strides[0] + a - conv.pads[0], base + y * pitch
 
-            def copy(x: Any) -> Stmt:
-                column = (x + left) * conv.strides[1] + b - conv.pads[1]
-                value = self.source.element(lead, own, column)
-                return tirx.BufferStore(self.target, value, [start + left + x])
+            def load(x: Any) -> Any:
+                return self.source.element(lead, own, x + left * conv.strides[1] + b - conv.pads[1])
 
-            inner = loop_over("column", right - left, copy)
-            whole = [
-                *self.clear(start, left),
-                inner,
-                *self.clear(start + right, self.planes.pitch - right),
-            ]
-            empty = self.clear(start, self.planes.pitch)
-            inside = tirx.all(y >= expression(top), y < expression(bottom))
-            return tirx.IfThenElse(inside, sequence(whole), sequence(empty))
+            inner = self._copy_row(load, start + left, count, y * pitch + left)
+            after = self.clear(start + right, pitch - right)
+            return sequence([*self.clear(start, left), inner, *after])
 
-        rows = loop_over("row", self.planes.rows, row)
-        return [rows, *self.clear(base + self.planes.rows * self.planes.pitch, self.planes.shared)]
+        rows = IndexRun(top, expression(bottom) - top, True).loop("row", row)
+        before = self.clear(base, top * pitch)
+        rest = (self.planes.rows - bottom) * pitch + self.planes.shared
+        return [*before, rows, *self.clear(base + bottom * pitch, rest)]
+
+    def _copy_row(self, load: Callable[[Any], Any], start: Any, count: Any, place: Any) -> Stmt:
+        """Copy `count` elements, a stride apart, which `load` reads by their columns.
+
+        `place` is where they are in their plane. What whole vectors copy beyond the row is written
+        again after it: only where nothing follows, in memory or in the plane, is the last one left.
+        """
+        lanes, stride = self.lanes, self.planes.conv.strides[1]
+
+        def one(x: Any) -> Stmt:
+            return tirx.BufferStore(self.target, load(x * stride), [start + x])
+
+        exact = vector_loop(count, lanes, one) if stride == 1 else loop_over("column", count, one)
+        if self.source.image_number is None or stride > MOST_APART:
+            return exact
+
+        def read(x: Any) -> Any:
+            element = load(x)
+            return element.value if isinstance(element, tirx.Cast) else element
+
+        def vector(number: Any) -> Stmt:
+            own = read(number * (lanes * stride))
+            wide = vector_at(own.source, own.indices[0], lanes * stride)
+            value = wide if stride == 1 else spread(wide, lanes, stride)(0)
+            return store_vector(self.target, start + number * lanes, value, lanes)
+
+        vectors = tirx.floordiv(expression(count) + (lanes - 1), lanes)
+        last = read(vectors * (lanes * stride) - 1)
+        fits = tirx.all(
+            last.indices[0] < expression(buffer_elements(last.source)),
+            place + vectors * lanes <= expression(self.planes.plane),
+        )
+        return tirx.IfThenElse(fits, loop_over("vector", vectors, vector), exact)

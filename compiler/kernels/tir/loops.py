@@ -64,11 +64,32 @@ def scratch(name: str, elements: int, dtype: str = "float32") -> tuple[Var, Stmt
 def vector_loop(extent: Any, lanes: int, body: Body) -> Stmt:
     """A loop in steps of whole vectors; the rest is one shorter vector.
 
-    One over symbols is left to LLVM's vectoriser.
+    One over symbols has a vector of each power of two for its rest, all without a mask: LLVM's
+    vectoriser would leave most of a short row to single elements.
     """
     if not is_number(extent):
-        return loop_over("element", extent, body)
+        return _sized_vector_loop(extent, lanes, body)
     return loop_over_lanes(extent, lanes, lambda lane, index: body(index))
+
+
+def _sized_vector_loop(extent: Any, lanes: int, body: Body) -> Stmt:
+    """As `vector_loop`, of an extent over symbols; none if that is below zero."""
+    count = variable("count")
+
+    def vector(first: Any, length: int) -> Stmt:
+        return lane_loop(length, lambda lane: body(first + lane))
+
+    def part(length: int) -> Stmt:
+        first = tirx.floordiv(count, 2 * length) * (2 * length)
+        return tirx.IfThenElse(first + length <= count, vector(first, length), None)
+
+    least = tirx.max(tirx.const(0, "int32"), expression(extent))
+    whole = tirx.floordiv(count, lanes)
+    steps = tirx.For(
+        index := variable("step"), 0, whole, ForKind.SERIAL, vector(index * lanes, lanes)
+    )
+    lengths = [1 << i for i in reversed(range(lanes.bit_length() - 1))]
+    return sequence([tirx.Bind(count, least), steps, *map(part, lengths)])
 
 
 def loop_over_lanes(extent: int, lanes: int, body: Callable[[Any, Any], Stmt]) -> Stmt:

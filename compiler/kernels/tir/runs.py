@@ -10,7 +10,7 @@ from tvm.tirx import ForKind, Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.sizes import at_hint, expression, is_long, is_number
-from compiler.kernels.tir.loops import Body, loop_over, run_length, variable
+from compiler.kernels.tir.loops import Body, loop_over, run_length, variable, vector_loop
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class IndexRun:
             return loop_over(name, self.length, lambda i: body(self.first + i))
         index = variable(name)
         return tirx.For(index, self.first, self.length, ForKind.SERIAL, body(index))
+
+    def vectors(self, lanes: int, body: Body) -> Stmt:
+        """A loop over the indices in vectors."""
+        return vector_loop(self.length, lanes, lambda i: body(self.first + i))
 
 
 RunsBody = Callable[[list[IndexRun], Any], Stmt]

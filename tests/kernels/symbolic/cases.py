@@ -337,7 +337,6 @@ CASES: Mapping[str, Group] = {
 
 
 UNPROVED = (
-    "one tap",
     "three by three",
     "strides",
     "stem",

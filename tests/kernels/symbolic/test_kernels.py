@@ -183,6 +183,12 @@ def test_loops_over_symbols_are_neither_unrolled_nor_interleaved():
     assert own.symbols
 
 
+def test_rows_of_a_picture_are_copied_without_calls():
+    code = built("depthwise").code
+    assert b"memcpy" not in code
+    assert b"memset" not in code
+
+
 def test_a_kernel_for_sizes_has_numbers_only():
     numeric = built("masked softmax").at({"s0": 3, "s1": 50})
     assert not numeric.symbols

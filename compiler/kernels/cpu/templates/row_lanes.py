@@ -111,27 +111,26 @@ class RowLanes(Nest):
         top = place.chunk // self.parts * self.tile.rows
 
         def channel(_: Any, number: Any, bias: Any) -> Stmt:
-            def line(y: Any, extent: Any) -> Stmt:
-                def one(x: Any) -> Stmt:
-                    value = tirx.BufferLoad(sums, [y * self.part + x])
-                    value = value if bias is None else value + bias
-                    return self._store(place, number, top + y, first + x, value)
+            def one(y: Any, x: Any) -> Stmt:
+                value = tirx.BufferLoad(sums, [y * self.part + x])
+                value = value if bias is None else value + bias
+                return self._store(place, number, top + y, first + x, value)
 
-                return vector_loop(extent, self.lanes, one)
-
-            return self._rows(place, line)
+            return self._for_results(place, one)
 
         return self._for_channels(place, weights, channel)
 
-    def _rows(self, place: Place, line: Callable[[Any, Any], Stmt]) -> Stmt:
+    def _for_results(self, place: Place, one: Callable[[Any, Any], Stmt]) -> Stmt:
         """The rows of a tile that the result has, each by as many elements as it has of a part."""
         (height, width), rows, parts = self.conv.output, self.tile.rows, self.parts
 
         def row(y: Any) -> Stmt:
-            stored = line(y, width - (parts - 1) * self.part)
+            def line(extent: int) -> Stmt:
+                return vector_loop(extent, self.lanes, partial(one, y))
+
+            stored = line(width - (parts - 1) * self.part)
             if parts > 1:
-                whole = line(y, self.part)
-                stored = tirx.IfThenElse(place.chunk % parts < parts - 1, whole, stored)
+                stored = tirx.IfThenElse(place.chunk % parts < parts - 1, line(self.part), stored)
             guard = place.chunk // parts * rows + y < height
             return tirx.IfThenElse(guard, stored, None) if height % rows else stored
 
@@ -154,14 +153,19 @@ class SizedRows(RowLanes, SizedLanes):
         summed = partial(self._summed, place, weights, source, sums)
         return self.by_vectors(first, self.conv.output[1], summed)
 
-    def _rows(self, place: Place, line: Callable[[Any, Any], Stmt]) -> Stmt:
+    def _for_results(self, place: Place, one: Callable[[Any, Any], Stmt]) -> Stmt:
+        """As there; a vector of all rows comes before the next, as all rows have as many."""
         height, width = map(expression, self.conv.output)
         first = place.chunk % self.parts * self.part
         top = place.chunk // self.parts * self.tile.rows
-
-        def row(y: Any) -> Stmt:
-            rest = line(y, tirx.min(width - first, tirx.const(self.part, "int32")))
-            return tirx.IfThenElse(first + self.part <= width, line(y, self.part), rest)
-
         rows = tirx.min(height - top, tirx.const(self.tile.rows, "int32"))
-        return loop_over("row", rows, row)
+
+        def column(x: Any) -> Stmt:
+            return loop_over("row", rows, lambda y: one(y, x))
+
+        whole = first + self.part <= width
+        return tirx.IfThenElse(
+            whole,
+            vector_loop(self.part, self.lanes, column),
+            vector_loop(width - first, self.lanes, column),
+        )

@@ -140,7 +140,7 @@ class SizedLanes(Nest):
 
             def row(y: Any) -> Stmt:
                 columns = IndexRun.between(first - y * pitch, end - y * pitch, width)
-                return columns.loop("column", partial(one, y))
+                return columns.vectors(self.lanes, partial(one, y))
 
             if self.flat:
                 return vector_loop(end - first, self.lanes, lambda x: one(0, first + x))

@@ -126,7 +126,7 @@ class ImageTransform:
         before = self._clear(line, 0, left)
         end = tirx.max(tirx.const(0, "int32"), right)
         after = self._clear(line, end, expression(width + 2) - end)
-        return sequence([*before, columns.loop("column", copy), *after])
+        return sequence([*before, columns.vectors(layout.lanes, copy), *after])
 
     def _along_row(self, line: Region, target: Region) -> Stmt:
         """Transform a vector of tiles of one row."""
