@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Planes
 from compiler.kernels.sizes import at_hint, expression, is_number
 from compiler.kernels.tir.loops import (
+    lane_loop,
     loop_over,
     sequence,
     spread,
@@ -20,7 +22,6 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.memory import buffer_elements
 from compiler.kernels.tir.runs import IndexRun, block_runs
 
 MOST_APART = 4
@@ -69,73 +70,73 @@ def clear(source: PlaneSource, target: Var, start: Any, count: Any, lanes: int) 
     def one(x: Any) -> Stmt:
         return tirx.BufferStore(target, source.padding, [start + x])
 
-    return [] if isinstance(count, int) and count <= 0 else [vector_loop(count, lanes, one)]
+    if is_number(count):
+        return [vector_loop(count, lanes, one)] if count > 0 else []
+    return [loop_over("element", count, one)]
 
 
 @dataclass(frozen=True)
-class StridedRow:
+class RowVectors:
     """The elements of a row from column `first` on, `count` of them a stride apart, as vectors.
 
-    TVM loads elements that are apart one by one, and LLVM unrolls loops over them first.
+    The last vector ends with the row's last element, whatever is copied twice; it is loaded from
+    so many columns `before` its first element on, lest it exceed the row. TVM loads elements that
+    are apart one by one, and LLVM unrolls loops over them first.
     """
 
-    conv: Convolution
-    first: int
-    count: int
-    most_lanes: int
+    first: Any
+    count: Any
+    lanes: int
+    stride: int
+    before: int
 
-    @property
-    def lanes(self) -> int:
-        """The elements of a vector: a power of two."""
-        return min(self.most_lanes, 1 << max(0, self.count.bit_length() - 1))
-
-    @property
-    def span(self) -> int:
-        """The columns that a vector's elements are among."""
-        return self.lanes * self.conv.strides[1]
-
-    @property
-    def last(self) -> int:
-        """The first column of the last vector, which ends with the row's last element."""
-        return self.first + (self.count - self.lanes) * self.conv.strides[1]
-
-    @property
-    def after(self) -> int:
-        """The columns of the last vector before its first element, lest it exceed the row."""
-        return 0 if self.last + self.span <= self.conv.image[1] else self.conv.strides[1] - 1
-
-    @property
-    def fits(self) -> bool:
-        """Whether all vectors are inside the row."""
-        near = self.conv.strides[1] <= MOST_APART and self.lanes > 1
-        return near and self.last >= self.after
+    @staticmethod
+    def inside(conv: Convolution, first: int, count: int, most_lanes: int) -> "RowVectors | None":
+        """The vectors of a row of a convolution's image; None if some are not inside the row."""
+        stride = conv.strides[1]
+        lanes = min(most_lanes, 1 << max(0, count.bit_length() - 1))
+        last = first + (count - lanes) * stride
+        before = 0 if last + lanes * stride <= conv.image[1] else stride - 1
+        if stride > MOST_APART or lanes == 1 or last < before:
+            return None
+        return RowVectors(first, count, lanes, stride, before)
 
     def copied(self, load: Callable[[Any], Any], target: Var, start: Any) -> Stmt:
         """Copy the elements, which `load` reads by their columns, to consecutive places."""
-        stride, lanes = self.conv.strides[1], self.lanes
+        lanes, stride = self.lanes, self.stride
 
-        def vector(place: Any, column: Any, before: int) -> Stmt:
-            element: Any = load(column - before)
+        def vector(place: Any, before: int) -> Stmt:
+            column, own = self.first + place * stride - before, start + place
+            if stride == 1 or lanes == 1:
+                return lane_loop(
+                    lanes, lambda lane: tirx.BufferStore(target, load(column + lane), [own + lane])
+                )
+            element: Any = load(column)
             read: Any = element.value if isinstance(element, tirx.Cast) else element
-            wide = vector_at(read.source, read.indices[0], self.span)
-            return store_vector(target, start + place, spread(wide, lanes, stride)(before), lanes)
+            wide = vector_at(read.source, read.indices[0], lanes * stride)
+            return store_vector(target, own, spread(wide, lanes, stride)(before), lanes)
 
-        def one(number: Any) -> Stmt:
-            return vector(number * lanes, self.first + number * self.span, 0)
-
-        whole = ceil_div(self.count, lanes) - 1
-        parts = [loop_over("vector", whole, one)] if whole else []
-        return sequence([*parts, vector(self.count - lanes, self.last, self.after)])
+        if lanes == 1:
+            return loop_over("column", self.count, lambda x: vector(x, 0))
+        whole = (self.count - 1) // lanes
+        last = vector(self.count - lanes, self.before)
+        if is_number(whole) and not whole:
+            return last
+        return sequence([loop_over("vector", whole, lambda i: vector(i * lanes, 0)), last])
 
 
 @dataclass(frozen=True)
 class PlaneWriter:
-    """Writes planes of an image into a buffer, `lanes` elements at a time."""
+    """Writes planes of an image into a buffer, `lanes` elements at a time.
+
+    They are `padded` unless all around the image, which a run decides, is known to be cleared.
+    """
 
     planes: Planes
     source: PlaneSource
     target: Var
     lanes: int
+    padded: bool = True
 
     def fill(self, stride: int, beyond: Any = 0) -> Stmt:
         """Write all planes, `stride` elements from slice to slice of every channel.
@@ -237,9 +238,8 @@ class PlaneWriter:
 
             if conv.strides[1] == 1:
                 inner = vector_loop(count, self.lanes, copy)
-            elif (
-                self.source.image_number is not None
-                and (vectors := StridedRow(conv, first, count, self.lanes)).fits
+            elif self.source.image_number is not None and (
+                vectors := RowVectors.inside(conv, first, count, self.lanes)
             ):
                 inner = vectors.copied(load, self.target, start + left)
             else:
@@ -256,55 +256,39 @@ class PlaneWriter:
         self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]
     ) -> list[Stmt]:
         """Write a plane: rows of the image between columns of padding, and rows of padding."""
-        conv, (a, b), pitch = self.planes.conv, phase, self.planes.pitch
-        top, bottom = self.planes.inside(0, a, self.planes.rows)
-        left, right = self.planes.inside(1, b, pitch)
-        count = right - left
+        conv, pitch = self.planes.conv, self.planes.pitch
+        top, bottom = self.planes.inside(0, phase[0], self.planes.rows)
+        left, right = self.planes.inside(1, phase[1], pitch)
+        place = tuple(own - pad for own, pad in zip(phase, conv.pads, strict=True))
+        stride, count = conv.strides[1], right - left
 
-        def row(y: Any) -> Stmt:
-            own, start = y * conv.strides[0] + a - conv.pads[0], base + y * pitch
+        def rows(lanes: int) -> Stmt:
+            vectors = RowVectors(left * stride + place[1], count, lanes, stride, stride - 1)
 
-            def load(x: Any) -> Any:
-                return self.source.element(lead, own, x + left * conv.strides[1] + b - conv.pads[1])
+            def row(y: Any) -> Stmt:
+                start, own = base + y * pitch, y * conv.strides[0] + place[0]
+                load = partial(self.source.element, lead, own)
+                inner = vectors.copied(load, self.target, start + left)
+                after = self.clear(start + right, pitch - right) if self.padded else []
+                return sequence([*(self.clear(start, left) if self.padded else []), inner, *after])
 
-            inner = self._copy_row(load, start + left, count, y * pitch + left)
-            after = self.clear(start + right, pitch - right)
-            return sequence([*self.clear(start, left), inner, *after])
+            return IndexRun(top, expression(bottom) - top, True).loop("row", row)
 
-        rows = IndexRun(top, expression(bottom) - top, True).loop("row", row)
+        copied = self._by_length(count, rows)
+        if not self.padded:
+            return [copied]
         before = self.clear(base, top * pitch)
         rest = (self.planes.rows - bottom) * pitch + self.planes.shared
-        return [*before, rows, *self.clear(base + bottom * pitch, rest)]
+        return [*before, copied, *self.clear(base + bottom * pitch, rest)]
 
-    def _copy_row(self, load: Callable[[Any], Any], start: Any, count: Any, place: Any) -> Stmt:
-        """Copy `count` elements, a stride apart, which `load` reads by their columns.
+    def _by_length(self, count: Any, rows: Callable[[int], Stmt]) -> Stmt:
+        """The rows of `count` elements in vectors of as many lanes as these have.
 
-        `place` is where they are in their plane. What whole vectors copy beyond the row is written
-        again after it: only where nothing follows, in memory or in the plane, is the last one left.
+        Of elements apart a vector's last column may be after the row's, so that there are two.
         """
-        lanes, stride = self.lanes, self.planes.conv.strides[1]
-
-        def one(x: Any) -> Stmt:
-            return tirx.BufferStore(self.target, load(x * stride), [start + x])
-
-        exact = vector_loop(count, lanes, one) if stride == 1 else loop_over("column", count, one)
-        if self.source.image_number is None or stride > MOST_APART:
-            return exact
-
-        def read(x: Any) -> Any:
-            element = load(x)
-            return element.value if isinstance(element, tirx.Cast) else element
-
-        def vector(number: Any) -> Stmt:
-            own = read(number * (lanes * stride))
-            wide = vector_at(own.source, own.indices[0], lanes * stride)
-            value = wide if stride == 1 else spread(wide, lanes, stride)(0)
-            return store_vector(self.target, start + number * lanes, value, lanes)
-
-        vectors = tirx.floordiv(expression(count) + (lanes - 1), lanes)
-        last = read(vectors * (lanes * stride) - 1)
-        fits = tirx.all(
-            last.indices[0] < expression(buffer_elements(last.source)),
-            place + vectors * lanes <= expression(self.planes.plane),
-        )
-        return tirx.IfThenElse(fits, loop_over("vector", vectors, vector), exact)
+        stride, chosen = self.planes.conv.strides[1], rows(1)
+        if stride == 1 or (stride <= MOST_APART and self.source.image_number is not None):
+            for lanes in [n for n in (self.lanes // 4, self.lanes // 2, self.lanes) if n > 1]:
+                enough = expression(count) >= (lanes if stride == 1 else lanes + 1)
+                chosen = tirx.IfThenElse(enough, rows(lanes), chosen)
+        return chosen

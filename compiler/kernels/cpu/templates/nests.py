@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -18,7 +18,7 @@ from compiler.kernels.cpu.planes import PlaneWriter
 from compiler.kernels.cpu.templates.places import ChannelRun, Column, Place, Summand, Taps
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.long_sums import LONG_SUM, run_of
-from compiler.kernels.sizes import at_hint
+from compiler.kernels.sizes import at_hint, is_number
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -204,18 +204,26 @@ class Nest(ABC):
                 parts = self._unit(index, base, whole, (weights, workspace))
                 return sequence([filled, parts])
 
-            after = base + self.unit_elements
-            cleared = self._writer(workspace).clear(after, self.beyond)
+            cleared = self._cleared(base, workspace)
             return sequence([*cleared, runs[0].loop("unit", unit)])
 
         return sequence([tirx.AllocBuffer(workspace), block_runs(blocks, (self.units,), body)])
+
+    def _cleared(self, base: Any, workspace: Var) -> list[Stmt]:
+        """Clear what no unit of a block writes: what is read after the planes, and of sizes that a
+        run decides the padding in them."""
+        clear = self._writer(workspace).clear
+        if is_number(self.unit_elements):
+            return clear(base + self.unit_elements, self.beyond)
+        return clear(base, self.unit_elements + self.beyond)
 
     def _fill_unit(self, number: Any, base: Any, workspace: Var) -> Stmt:
         image, group = self._split(number)
 
         def channel(c: Any) -> Stmt:
             lead = [image, group * self.conv.channels + c]
-            return self._writer(workspace).fill_channel(lead, base + c * self.stride)
+            writer = replace(self._writer(workspace), padded=is_number(self.unit_elements))
+            return writer.fill_channel(lead, base + c * self.stride)
 
         return loop_over("plane", self.conv.channels, channel)
 

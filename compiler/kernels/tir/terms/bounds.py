@@ -9,9 +9,9 @@ from compiler.kernels.sizes import EXTENT_OPERATORS, is_number
 from compiler.kernels.tir.terms.integers import Integer
 from compiler.kernels.tir.terms.linear import Linear, Sums
 from compiler.tensors.arithmetic import maximum, minimum
-from compiler.tensors.extents import Atom, Extent, Undecided, extent_of, symbols_of, value_at
+from compiler.tensors.extents import Extent, Undecided, extent_of, symbols_of, value_at
 from compiler.tensors.inequalities import least as _least
-from compiler.tensors.inequalities import with_atoms
+from compiler.tensors.substitution import substituted
 from compiler.tensors.symbols import Symbol
 
 MOST_BOUNDS = 4
@@ -59,6 +59,7 @@ class SizedBounds:
         self._above = dict[Integer, list[Callable[[], ExtentBounds]]]()
         self._below = dict[Integer, list[Callable[[], ExtentBounds]]]()
         self._sums = list[tuple[Linear, Extent]]()
+        self._multiples = dict[Integer, list[tuple[int, Extent]]]()
         self._facts = list[Extent]()
         self._memory = dict[tuple[bool, Integer], ExtentBounds]()
         self._open = set[tuple[bool, Integer]]()
@@ -84,12 +85,12 @@ class SizedBounds:
         if any(_least(extent - fact) >= 0 for fact in (0, *self._facts)):
             return True
         raised = self._raised
-        return bool(raised) and _least(with_atoms(extent, raised)) >= 0
+        return bool(raised) and _least(substituted(extent, raised)) >= 0
 
     @cached_property
-    def _raised(self) -> dict[Atom, Extent]:
+    def _raised(self) -> dict[Symbol, Extent]:
         """The symbols that conditions give a larger least value, as those that have it."""
-        raised = dict[Atom, Extent]()
+        raised = dict[Symbol, Extent]()
         for term, size in self._exact.sizes.items():
             if term not in self._below:
                 continue
@@ -117,7 +118,7 @@ class SizedBounds:
             elif not part.factors:
                 self._facts.append(-extent)
             else:
-                self._limit(*next(iter(part.factors.items())), extent)
+                self._limit(*next(iter(part.factors.items())), -extent)
         negated = condition.kind == "not"
         inner = condition.operands[0] if negated else condition
         if inner.kind not in ("<", "<=", "=="):
@@ -133,12 +134,14 @@ class SizedBounds:
         else:
             self._at_most(first, second, -1 if inner.kind == "<" else 0)
 
-    def _limit(self, term: Integer, factor: int, extent: Extent) -> None:
-        """Note that a multiple of a term, and an extent, are together at most 0."""
-        if factor == 1:
-            self._above.setdefault(term, []).append(lambda: (-extent,))
-        elif factor == -1:
-            self._below.setdefault(term, []).append(lambda: (extent,))
+    def _limit(self, term: Integer, factor: int, most: Extent) -> None:
+        """Note that a multiple of a term is at most an extent."""
+        if factor == -1:
+            self._below.setdefault(term, []).append(lambda: (-most,))
+        elif factor > 0:
+            self._multiples.setdefault(term, []).append((factor, most))
+            if factor == 1:
+                self._above.setdefault(term, []).append(lambda: (most,))
 
     def _split(self, linear: Linear) -> tuple[Linear, Extent]:
         """The part of a sum that loops decide, and the rest, which is an extent."""
@@ -261,6 +264,9 @@ class SizedBounds:
         own = self.upper if above else self.lower
         for first, second in ((a, b), (b, a)):
             factor = self._exact.of(second)
+            for multiple, most in self._multiples.get(first, ()) if above else ():
+                if is_number(factor) and factor > 0 and not multiple % factor:
+                    yield most // (multiple // factor)
             if factor is not None and _least(factor) >= 0:
                 yield from (x * factor for x in own(first))
                 return

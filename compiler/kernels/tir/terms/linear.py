@@ -179,7 +179,7 @@ class Sums:
             if one.high < less.low:
                 return [apply(kind, less, other)]
             return [apply(kind, less, one)] if other.high < less.low else []
-        if more.kind == "-" and more.operands[0].kind in ("min", "max"):
+        if more.kind == "-" and more.operands[0].kind in ("min", "max", "//", "%"):
             return [apply(kind, apply("+", less, more.operands[1]), more.operands[0])]
         if more.kind not in ("//", "%") or more.operands[1].kind != "number":
             return []
