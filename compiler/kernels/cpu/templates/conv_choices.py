@@ -16,7 +16,7 @@ from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes, SizedRows
-from compiler.kernels.cpu.templates.sized_lanes import SizedLanes
+from compiler.kernels.cpu.templates.sized_lanes import SizedLanes, SizedPositions
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
@@ -33,8 +33,9 @@ IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
 one channel's result, of which a tile has several."""
 
 SIZED, SIZED_CHANNELS, SIZED_ROWS = "sized", "sized channels", "sized rows"
+SIZED_POSITIONS = "sized positions"
 """The axes of lanes for sizes that a run decides: positions of planes, across rows, output
-channels, or the rows of one channel's result."""
+channels, the rows of one channel's result, or positions of the image itself."""
 
 COPIED = (PANELS, SIZED, SIZED_CHANNELS)
 """The axes of lanes of nests whose planes may be a copy of what one tap reads."""
@@ -46,6 +47,7 @@ NESTS = {
     ROWS: RowLanes,
     SIZED: SizedLanes,
     SIZED_CHANNELS: SizedChannels,
+    SIZED_POSITIONS: SizedPositions,
     SIZED_ROWS: SizedRows,
 }
 
@@ -118,7 +120,9 @@ class ConvChoices:
         conv, core, stores = self.conv.example, self.core, self.operands.stores
         if self.around.symbols:
             rows = row_tiles(conv, core, stores) if self._has_sized_rows else []
-            yield _named(SIZED_ROWS, rows) or _named(SIZED, sized_tiles(conv, core, stores))
+            in_place = self._flat and self.operands.reads_image and not conv.depth
+            positions = SIZED_POSITIONS if in_place else SIZED
+            yield _named(SIZED_ROWS, rows) or _named(positions, sized_tiles(conv, core, stores))
             yield self._channels(SIZED_CHANNELS)
             return
         if self._fits_panels:

@@ -14,7 +14,6 @@ from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.prefetch import (
     SECOND_LEVEL,
     at_most,
-    prefetch,
     prefetch_line,
 )
 from compiler.kernels.cpu.templates.nests import Nest
@@ -123,7 +122,7 @@ class ImageLanes(Nest):
             positions,
             lambda i, x: tirx.BufferLoad(sums, [base + i * pitch + before + x]),
         )
-        ahead = self._in_last_pass(place, self._prefetched(place, positions))
+        ahead = self._in_last_pass(place, self._prefetched(place, self.chunk_positions, positions))
         steps, finish = (
             loop_over("step", self.tile.steps, step),
             self._in_last_pass(place, [epilogue]),
@@ -221,19 +220,6 @@ class ImageLanes(Nest):
             return prefetch_line(image, [base + at_most(next_ + own, last)], SECOND_LEVEL)
 
         return [line(i) for i in range(share)]
-
-    def _prefetched(self, place: Place, positions: int) -> list[Stmt]:
-        """Prefetch what the epilogue of a run of positions touches, a plane apart."""
-        if not self.flat or positions < 2:
-            return []
-        first = place.chunk * self.chunk_positions
-
-        def channel(i: Any) -> Stmt:
-            own = tirx.min(place.tile * self.width + i, tirx.const(self.conv.filters - 1, "int32"))
-            number = place.group * self.conv.filters + own
-            return prefetch(self.around, self.lead(place, number), first, positions)
-
-        return [loop_over("filter", self.width, channel)]
 
     def _epilogue(
         self, place: Place, weights: Var, positions: int, total: Callable[[Any, Any], Any]

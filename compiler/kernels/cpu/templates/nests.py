@@ -15,6 +15,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
 from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.planes import PlaneWriter
+from compiler.kernels.cpu.prefetch import prefetch
 from compiler.kernels.cpu.templates.places import ChannelRun, Column, Place, Summand, Taps
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.long_sums import LONG_SUM, run_of
@@ -445,6 +446,20 @@ class Nest(ABC):
             )
 
         return loop_over("filter", self.width, one)
+
+    def _prefetched(self, place: Place, run: int, positions: int) -> list[Stmt]:
+        """Prefetch what the epilogue of a chunk's positions touches, a plane apart; chunks are a
+        `run` of positions."""
+        if not self.flat or positions < 2:
+            return []
+        first = place.chunk * run
+
+        def channel(i: Any) -> Stmt:
+            own = tirx.min(place.tile * self.width + i, tirx.const(self.conv.filters - 1, "int32"))
+            number = place.group * self.conv.filters + own
+            return prefetch(self.around, self.lead(place, number), first, positions)
+
+        return [loop_over("filter", self.width, channel)]
 
     def _with_added(self, added: Any, body: Callable[[Any], Stmt]) -> Stmt:
         """A channel's statement; a summand of the weights' head is computed before its loops."""

@@ -6,7 +6,8 @@ stored. The last chunk has a body for each number of vectors, so that no run com
 vector in vain.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.planes import PlaneWriter
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.places import Column, Place, Summand
 from compiler.kernels.ops.opaque import ROLLED
@@ -22,6 +24,7 @@ from compiler.kernels.sizes import expression
 from compiler.kernels.tir.loops import (
     Places,
     RegisterTile,
+    element_at,
     loop_over,
     scratch,
     sequence,
@@ -62,12 +65,31 @@ class SizedLanes(Nest):
         return False
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
-        """A chunk, by as many vectors as have results."""
-        sums, allocate = scratch("sums", self.width * self.chunk_positions, self.operands.dtype)
-        first = place.chunk * self.chunk_positions
+        """A chunk, by as many vectors as have results; a whole one's sums stay in registers."""
+        first, end = place.chunk * self.chunk_positions, expression(self.positions)
+        elements = self.width * self.chunk_positions
+        sums, allocate = scratch("sums", elements, self.operands.dtype)
         summed = partial(self._summed, place, weights, source, sums)
         chosen = self.by_vectors(first, self.positions, summed)
-        return sequence([allocate, chosen, self._stored(place, weights, sums)])
+        rest = sequence([allocate, chosen, self._stored(place, weights, sums)])
+        if not self.flat:
+            return rest
+        sums, allocate = scratch("whole", elements, self.operands.dtype)
+        every = self._summed(place, weights, self.whole_source(source), sums, self.tile.vectors)
+        stored = self._stored(place, weights, sums, self.chunk_positions)
+        whole = sequence([allocate, every, stored])
+        ahead = self._prefetched(place, self.chunk_positions, self.chunk_positions)
+        within = first + self.chunk_positions <= end
+        return sequence([*ahead, tirx.IfThenElse(within, whole, rest)])
+
+    def whole_source(self, source: Var) -> Var:
+        """What the vectors of a whole chunk are read from, where the last one's are read from
+        another buffer."""
+        return source
+
+    def chunk_start(self, place: Place, read: Summand, source: Var) -> Any:
+        """Where a chunk begins in a channel of what its vectors are read from."""
+        return self.channel_start(place, read) + place.chunk * self.chunk_positions
 
     def by_vectors(self, first: Any, end: Any, summed: Callable[[int], Stmt]) -> Stmt:
         """The sums of as many vectors from a position on as begin before an end."""
@@ -80,11 +102,10 @@ class SizedLanes(Nest):
     def _summed(self, place: Place, weights: Var, source: Var, sums: Var, vectors: int) -> Stmt:
         """The sums of the first vectors of a chunk."""
         tile = self._new_tile(self.tile.rows, vectors)
-        first = place.chunk * self.chunk_positions
 
         def tap(read: Summand, row: Any, column: Column) -> Stmt:
             weight = self._weight(place, read, row, column)
-            start = self.channel_start(place, read) + first + self._shift(row, column)
+            start = self.chunk_start(place, read, source) + self._shift(row, column)
             return tile.step(
                 lambda i: self.operands.weight(weights, weight + i),
                 lambda j: vector_at(source, start + j * self.lanes, self.lanes),
@@ -126,8 +147,11 @@ class SizedLanes(Nest):
         inside = y // strides[0] * planes.pitch + x // strides[1]
         return (phase * planes.plane + inside) if planes.phases > 1 else inside
 
-    def _stored(self, place: Place, weights: Var, sums: Var) -> Stmt:
-        """The results of a chunk: the columns of its rows that the result has."""
+    def _stored(self, place: Place, weights: Var, sums: Var, count: Any = None) -> Stmt:
+        """The results of a chunk: the columns of its rows that the result has.
+
+        With one row of positions there are `count`, or those that are left.
+        """
         pitch, width = self.planes.pitch, self.conv.output[1]
         first = place.chunk * self.chunk_positions
         end = tirx.min(first + self.chunk_positions, expression(self.positions))
@@ -143,8 +167,63 @@ class SizedLanes(Nest):
                 return columns.vectors(self.lanes, partial(one, y))
 
             if self.flat:
-                return vector_loop(end - first, self.lanes, lambda x: one(0, first + x))
+                own = expression(self.positions) - first if count is None else count
+                return vector_loop(own, self.lanes, lambda x: one(0, first + x))
             top, bottom = first // pitch, (end - 1) // pitch
             return IndexRun(top, bottom - top + 1, True).loop("row", row)
 
         return self._for_channels(place, weights, channel)
+
+
+class SizedPositions(SizedLanes):
+    """Positions of an image that is read in place, all but the last chunk of each channel.
+
+    That one is copied, lest its vectors exceed the image.
+    """
+
+    @property
+    def stride(self) -> int:
+        return self.chunk_positions
+
+    @property
+    def beyond(self) -> int:
+        return 0
+
+    def whole_source(self, source: Var) -> Var:
+        return self.image
+
+    @property
+    def image(self) -> Var:
+        """The image."""
+        number = self.around.read_number(0)
+        assert number is not None, "the image is in memory"
+        return self.around.reads[number]
+
+    def chunk_start(self, place: Place, read: Summand, source: Var) -> Any:
+        if not source.same_as(self.image):
+            return self.channel_start(place, read)
+        group = place.image * self.conv.groups + place.group
+        channel = group * self.conv.channels + read.channel
+        return channel * expression(self.positions) + place.chunk * self.chunk_positions
+
+    def _writer(self, workspace: Var) -> PlaneWriter:
+        return _LastChunks(self.planes, self.operands, workspace, self.lanes, nest=self)
+
+
+@dataclass(frozen=True)
+class _LastChunks(PlaneWriter):
+    """Writes the last chunk of each channel of an image, or an empty one."""
+
+    nest: SizedPositions = field(kw_only=True)
+
+    def fill_channel(self, lead: Sequence[Any], base: Any) -> Stmt:
+        nest, conv = self.nest, self.planes.conv
+        positions, run = expression(nest.positions), nest.chunk_positions
+        first = tirx.floordiv(positions, run) * run
+        start = (lead[0] * (conv.groups * conv.channels) + lead[1]) * positions + first
+
+        def one(x: Any) -> Stmt:
+            return tirx.BufferStore(self.target, element_at(nest.image, start + x), [base + x])
+
+        copied = vector_loop(nest.positions - first, self.lanes, one)
+        return sequence([*self.clear(base, run), copied])

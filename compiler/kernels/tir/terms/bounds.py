@@ -74,9 +74,10 @@ class SizedBounds:
 
     def inside(self, first: Integer, last: Integer, extent: Extent) -> bool:
         """Whether all from an index to another are inside an extent for all sizes."""
-        # sums with what conditions limit, which examples may have called wider than others
+        # with bounds that example sizes may have called wider than others
+        lows = chain((first.low,), self.lower(first))
         highs = chain(self.upper(last), self._added(last))
-        return any(map(self._is_reached, self.lower(first))) and any(
+        return any(map(self._is_reached, lows)) and any(
             self._is_reached(extent - 1 - high) for high in highs
         )
 
@@ -264,9 +265,10 @@ class SizedBounds:
         own = self.upper if above else self.lower
         for first, second in ((a, b), (b, a)):
             factor = self._exact.of(second)
-            for multiple, most in self._multiples.get(first, ()) if above else ():
-                if is_number(factor) and factor > 0 and not multiple % factor:
-                    yield most // (multiple // factor)
+            if above and isinstance(factor, int) and factor > 0:
+                for multiple, most in self._multiples.get(first, ()):
+                    if not multiple % factor:
+                        yield most // (multiple // factor)
             if factor is not None and _least(factor) >= 0:
                 yield from (x * factor for x in own(first))
                 return
