@@ -25,6 +25,7 @@ from compiler.kernels.tir.sized_launches import (
     SizesOperand,
     sized_grid,
     uses_symbols,
+    with_bound_quotients,
     with_lines,
     with_named_loops,
     with_plain_divisions,
@@ -196,7 +197,7 @@ def _launch(
     if sizes is not None:
         grid = sized_grid(nest := with_named_loops(nest), begin, end)
         loop, lines = with_lines(grid.loop if grid else nest, grid.blocks if grid else 1, begin)
-        nest = with_plain_divisions(loop)
+        nest = with_plain_divisions(with_bound_quotients(loop))
     _check_stack(nest, name, sizes is None)
     own = {**numbers, **{line: beyond + i for i, line in enumerate(lines)}}
     used = [buffer for buffer in buffers_of(nest) if buffer in own]

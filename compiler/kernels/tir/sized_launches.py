@@ -196,6 +196,45 @@ def with_plain_divisions(statement: Stmt) -> Stmt:
     return tvm_ffi.structural_mutate(statement, rules)
 
 
+def with_bound_quotients(statement: Stmt) -> Stmt:
+    """A statement in which quotients of a loop's variable by sizes are computed once a turn.
+
+    Under a condition LLVM would leave them where they are, as their divisor may be 0, and the loops
+    around them would not be vectorised (see `cpu.remainders`).
+    """
+
+    def loop(node: For, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        bound: dict[Any, Bind] = {}
+
+        def quotient(own: Any, mutator: Any) -> Any:
+            own = mutator.default_mutate(own)
+            known = (node.loop_var, *(bind.var for bind in bound.values()))
+            if not any(map(own.a.same_as, known)) or not _is_at_least_one(own.b):
+                return own
+            key = tvm_ffi.StructuralKey(own)
+            if key not in bound:
+                bound[key] = Bind(Var("quotient", own.a.ty), own)
+            return bound[key].var
+
+        rules = ((tirx.FloorDiv, quotient), (tirx.FloorMod, quotient))
+        body = tvm_ffi.structural_mutate(node.body, rules)
+        if not bound:
+            return node
+        body = SeqStmt([*bound.values(), body])
+        return For(node.loop_var, node.min, node.extent, node.kind, body)
+
+    return tvm_ffi.structural_mutate(statement, ((For, loop),))
+
+
+def _is_at_least_one(divisor: Any) -> bool:
+    """Whether a divisor is an extent over symbols that is never 0."""
+    try:
+        return not isinstance(divisor, IntImm) and bounds(extent_from(divisor))[0] >= 1
+    except NotForAllSizes:
+        return False
+
+
 def _is_positive(value: Any) -> bool:
     """Whether an index has no part that could be negative: variables count from 0 or above."""
     if isinstance(value, Var):

@@ -20,6 +20,7 @@ from compiler.kernels.building.kernel import (
 )
 from compiler.kernels.cpu.codegen import keep_loops, llvm_text
 from compiler.kernels.cpu.machine import host_target
+from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.templates.conv_choices import SIZED_CHANNELS
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.sizes import for_all_sizes, sized
@@ -181,6 +182,17 @@ def test_loops_over_symbols_are_neither_unrolled_nor_interleaved():
     for mark in loops:
         assert re.search(rf"^!{mark} = distinct !{{!{mark}, !899999, !899997}}$", text, re.M)
     assert own.symbols
+
+
+def test_no_loop_divides_by_a_size_under_a_condition():
+    symbols = {
+        symbol: atom_extent(replace(symbol, hint=112)) for symbol in CASES["MaxPool"].symbols
+    }
+    case = CASES["MaxPool"].mapped(lambda extent: substituted(extent, symbols))
+    _, functions, _ = launches_of(case)
+    text = llvm_text(launch_module(functions), TARGET)
+    assert "srem" in text  # blocks are runs of rows of all channels
+    assert guard_loops(text) == text
 
 
 def test_rows_of_a_picture_are_copied_without_calls():
