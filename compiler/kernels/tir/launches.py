@@ -56,11 +56,15 @@ _FLATTEN = [
 _FLATTEN_SIZED = [s_tir.transform.LowerOpaqueBlock(), FLATTEN_BUFFERS]
 """The passes that loops over symbols without blocks need: others would lose what the loops say."""
 
+_HOIST = s_tir.transform.HoistIfThenElse()
+"""Not for kernels with symbols: a condition on sizes alone would leave the loop over blocks, which
+must be the outermost one."""
+
 _LOWER = [
     tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition(),
     tirx.transform.VectorizeLoop(True),
-    s_tir.transform.HoistIfThenElse(),
+    _HOIST,
     tirx.transform.UnrollLoop(),
     s_tir.transform.RenormalizeSplitPattern(),
     tirx.transform.StmtSimplify(),
@@ -103,9 +107,8 @@ def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFu
     blocks = isinstance(function.body, s_tir.SBlockRealize)
     flatten = _FLATTEN if blocks or not sized else _FLATTEN_SIZED
     flat = computed_in_float32(Sequential(flatten)(module)[name])
-    return in_registers(
-        Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name]
-    )
+    passes = [own for own in _LOWER if own is not _HOIST] if sized else [*_LOWER, *_SHARE]
+    return in_registers(Sequential(passes)(IRModule({name: flat}))[name])
 
 
 def split_launches(

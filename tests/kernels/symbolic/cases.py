@@ -264,6 +264,7 @@ def resize(scales: tuple[int, int], mode: str, **attributes: Any) -> Group:
 CONVOLUTIONS: Mapping[str, Group] = {
     "one tap": convolution(1, 20, 18, (1, 1), (H, W)),
     "one tap, groups": convolution(2, 24, 36, (1, 1), (H, W), 12),
+    "one tap, many channels": convolution(1, 256, 32, (1, 1), (H, W), strides=[2, 2]),
     "one tap, strides": convolution(2, 20, 18, (1, 1), (H, W), strides=[2, 2]),
     "three by three": convolution(1, 16, 20, (3, 3), (H, W), pads=[1] * 4),
     "few channels": convolution(1, 3, 10, (3, 3), (H, W), pads=[1] * 4),

@@ -75,7 +75,10 @@ def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
         np.testing.assert_allclose(result, wanted, 1e-4, 1e-4, err_msg=str(sizes))
 
 
-@pytest.mark.parametrize("name", ["one tap", "one tap, strides", "strides", "stem", "groups"])
+@pytest.mark.parametrize(
+    "name",
+    ["one tap", "one tap, many channels", "one tap, strides", "strides", "stem", "groups"],
+)
 def test_lanes_along_channels_give_numpys_results_for_all_sizes(name: str):
     case = CASES[name]
     with for_all_sizes(case):
