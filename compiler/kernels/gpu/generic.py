@@ -2,6 +2,7 @@
 else one kernel per loop nest."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -18,7 +19,7 @@ from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, ir, s_tir, t
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum, variable_of
-from compiler.kernels.tir.access import axis_values, divisor_below, loop_extent
+from compiler.kernels.tir.access import axis_values, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque, with_parameters
 from compiler.net.operators import KINDS, Kind
 
@@ -66,14 +67,18 @@ ELEMENT_THREADS, MANY_THREADS = 128, 256
 FULL, MOST_ITEMS = 1 << 17, 8
 """Threads that half fill a large GPU, and the most elements of a thread where there are more."""
 
-SERIAL_ROWS = 8192
-"""From this many results on, one thread computes each reduction."""
-
-SERIAL_LENGTH = 32
-"""Up to this many elements, one thread computes a reduction."""
+SERIAL_LENGTH, SERIAL_RUN = 32, 8
+"""Up to this many elements, one thread computes a reduction: where neighbouring threads read
+neighbouring elements, and where its own elements are neighbours."""
 
 WARP = 32
 """Threads that reduce without a barrier."""
+
+SECTOR = 8
+"""Elements of 32 bits that memory moves at once."""
+
+LEAST_STEPS = 4
+"""Fewest elements of each thread that shares a reduction with others."""
 
 ROWS_THREADS, LEAST_BLOCKS = 256, 264
 """Threads of a block of several rows, and the fewest such blocks: two for each SM."""
@@ -250,26 +255,77 @@ def _schedule_rows(
     loops = spatial_loops(schedule, sink)[0]
     outer = [loops[i] for i in rows]
     inner = [loop for i, loop in enumerate(loops) if i not in rows]
-    count = iterations(schedule, outer)
-    length = max(iterations(schedule, spatial_loops(schedule, block)[1]) for block in reductions)
-    if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
+    alone = prod(extents(schedule, inner)) == 1
+    longest = max(reductions, key=lambda block: _length(schedule, block))
+    sharing = sharing_of(schedule, longest, alone)
+    if sharing.threads == 1:
         thread = bind_elements(schedule, sink)
         for block in reversed(reductions):
             schedule.compute_at(block, thread)
             _set_scope(schedule, block, "local")
-    else:
-        threads = row_threads(length, count)
-        row = _bind_rows(schedule, outer or [_unit_loop_around(schedule, sink)], inner, threads)
-        column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
-        _, thread = schedule.split(column, [None, threads])
-        schedule.bind(thread, "threadIdx.x")
-        for block in reversed(reductions):
-            schedule.compute_at(block, row)
-            _set_scope(schedule, block, "local" if threads <= WARP else "shared")
-            reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
-            loops = list(schedule.get_loops(block))[-reduced:]
-            _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
-            schedule.bind(thread, "threadIdx.x")
+        return
+    row = _bind_rows(schedule, outer or [_unit_loop_around(schedule, sink)], inner, sharing)
+    column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
+    _, thread = schedule.split(column, [None, sharing.threads])
+    schedule.bind(thread, sharing.axis)
+    for block in reversed(reductions):
+        schedule.compute_at(block, row)
+        _set_scope(schedule, block, sharing.scope)
+        reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
+        loops = list(schedule.get_loops(block))[-reduced:]
+        _, thread = schedule.split(schedule.fuse(*loops), [None, sharing.threads])
+        schedule.bind(thread, sharing.axis)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Threads that share one reduction; `beside` of a block's reductions are along threadIdx.x.
+
+    Without any the threads of a reduction are along it.
+    """
+
+    threads: int
+    beside: int = 0
+
+    @property
+    def axis(self) -> str:
+        """The threads of a reduction."""
+        return "threadIdx.y" if self.beside else "threadIdx.x"
+
+    @property
+    def scope(self) -> str:
+        """Where a block's results are until they are used: registers where all threads get them."""
+        return "local" if self.beside or self.threads <= WARP else "shared"
+
+
+def sharing_of(schedule: UntypedSchedule, block: SBlockRV, alone: bool = True) -> Sharing:
+    """How threads share the reductions of a block, each `alone` or with a row of results.
+
+    They read neighbouring elements: of one reduction, or of reductions beside each other. There
+    are no more threads than fill a GPU, and each has some elements where there are so many.
+    """
+    spatial, reduced = spatial_loops(schedule, block)
+    count, length = iterations(schedule, spatial), iterations(schedule, reduced)
+    sizes = extents(schedule, spatial)
+    few = length // LEAST_STEPS
+    if facts(schedule, block).reduce_inner:
+        if not alone or (length > SERIAL_LENGTH and count * WARP < 2 * FULL):
+            return Sharing(row_threads(length, count))
+        return Sharing(1 if length <= SERIAL_RUN else _power_below(min(WARP, few)))
+    most = WARP if count >= LEAST_BLOCKS * WARP // 2 else SECTOR
+    beside = divisor_below(count, most) if all(map(is_number, sizes)) else 1
+    if beside < min(SECTOR, count):  # blocks are equal: their threads meet at barriers
+        serial = alone and (length <= SERIAL_LENGTH or count * WARP >= 2 * FULL)
+        return Sharing(1 if serial else row_threads(length, count))
+    threads = _power_below(min(2 * WARP * SECTOR // beside, few, 2 * FULL // count))
+    if alone and (length <= SERIAL_LENGTH or threads == 1):
+        return Sharing(1)
+    return Sharing(max(2, threads), beside)
+
+
+def _power_below(number: int) -> int:
+    """The largest power of two that is at most a number (at least 1)."""
+    return 1 << (max(1, number).bit_length() - 1)
 
 
 def row_threads(length: int, count: int) -> int:
@@ -279,6 +335,11 @@ def row_threads(length: int, count: int) -> int:
     if length <= WARP * WARP and count >= LEAST_BLOCKS * ROWS_THREADS // WARP:
         return WARP
     return WARP if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
+
+
+def _length(schedule: UntypedSchedule, block: SBlockRV) -> int:
+    """The elements of each reduction of a block, for the example sizes."""
+    return iterations(schedule, spatial_loops(schedule, block)[1])
 
 
 def fused_loops(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> LoopRV:
@@ -296,14 +357,22 @@ def fused_loops(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> LoopRV:
 
 
 def _bind_rows(
-    schedule: UntypedSchedule, rows: Sequence[LoopRV], columns: Sequence[LoopRV], threads: int
+    schedule: UntypedSchedule, rows: Sequence[LoopRV], columns: Sequence[LoopRV], sharing: Sharing
 ) -> LoopRV:
-    """Give each row its threads along x, in blocks of several rows; returns the row's loop.
+    """Give each row its threads, in blocks of several rows; returns the row's loop.
 
     GPUs start few blocks in a microsecond, so that small rows share one. Blocks are equal, as their
     threads meet at barriers, and have a part of each axis, which TVM knows the extents of.
     """
     outer, inner = list(rows), list[LoopRV]()
+    threads = sharing.threads
+    if sharing.beside:
+        if len(outer) + len(columns) > 1:
+            schedule.reorder(*outer, *columns)
+        block, row = schedule.split(fused_loops(schedule, outer), [None, sharing.beside])
+        schedule.bind(block, "blockIdx.x")
+        schedule.bind(row, "threadIdx.x")
+        return row
     left = (
         1
         if threads > WARP
@@ -393,17 +462,16 @@ def separate(schedule: UntypedSchedule) -> UntypedSchedule:
 
 def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:
     spatial, reduced = spatial_loops(schedule, block)
-    count, length = iterations(schedule, spatial), iterations(schedule, reduced)
-    if count >= SERIAL_ROWS or length <= SERIAL_LENGTH:
+    sharing = sharing_of(schedule, block)
+    if sharing.threads == 1:
         single = len(schedule.get(block).writes) == 1
         copy = schedule.cache_write(block, 0, "local") if single else None
         thread = bind_elements(schedule, block)
         if copy is not None:
             schedule.reverse_compute_at(copy, thread)
         return
-    threads = row_threads(length, count)
     rows = spatial or [schedule.add_unit_loop(reduced[0])]
     column = schedule.fuse(*list(schedule.get_loops(block))[len(rows) :])
-    _, thread = schedule.split(column, [None, threads])
-    _bind_rows(schedule, rows, [], threads)
-    schedule.bind(thread, "threadIdx.x")
+    _, thread = schedule.split(column, [None, sharing.threads])
+    _bind_rows(schedule, rows, [], sharing)
+    schedule.bind(thread, sharing.axis)

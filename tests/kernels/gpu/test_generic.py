@@ -66,6 +66,52 @@ def test_small_rows_share_a_block(shape: tuple[int, ...], blocks: int):
     numpy.testing.assert_allclose(result, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(("shape", "axes", "grid", "block"), [
+    ((64, 1000), (0,), 125, (8, 16)), ((300, 2), (0,), 1, (2, 64)),
+    ((2, 256, 8192), (1,), 512, (32, 16)), ((2, 50, 9001), (1,), 141, (128, 1)),
+    ((37, 257), (0,), 257, (32, 1)), ((1, 64, 32768), (1,), 1024, (32, 8)),
+])  # fmt: skip
+def test_threads_share_reductions_that_are_beside_each_other(
+    shape: tuple[int, ...], axes: tuple[int, ...], grid: int, block: tuple[int, int]
+):
+    """Neighbouring threads read neighbouring elements, and no more share one than fill a GPU."""
+    check_sums(shape, axes, grid, block)
+
+
+@pytest.mark.parametrize(("shape", "grid", "block"), [
+    ((3000, 20), 300, (4, 10)), ((70000, 20), 1250, (4, 56)), ((9000, 64), 600, (16, 15)),
+    ((5000, 8), 40, (128, 1)), ((20, 700), 20, (128, 1)),
+])  # fmt: skip
+def test_threads_share_reductions_of_consecutive_elements(
+    shape: tuple[int, int], grid: int, block: tuple[int, int]
+):
+    check_sums(shape, (1,), grid, block)
+
+
+def check_sums(shape: tuple[int, ...], axes: tuple[int, ...], grid: int, block: tuple[int, int]):
+    """Sums over some axes against float64, with the blocks and their threads."""
+    x = draw(*shape)
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    attributes = {"axes": list(axes), "keepdims": 0}
+    group, inputs = single("ReduceSum", [x], [TensorInfo("float32", kept)], attributes)
+    kernel = generate(group, TARGET)
+    (launch,) = kernel.launches
+    assert (launch.grid[0], launch.block[:2]) == (grid, block)
+    (result,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_allclose(result, x.astype("float64").sum(axes), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 32, 16, 24), (2, 3, 7, 8), (3, 130, 40)])
+def test_channels_are_normalised_beside_each_other(shape: tuple[int, ...]):
+    """Threads of a block have pixels beside each other, and some share the channels of each."""
+    group, inputs = single("Softmax", [draw(*shape)], [TensorInfo("float32", shape)], {"axis": 1})
+    kernel = generate(group, TARGET)
+    (launch,) = kernel.launches
+    assert launch.block[0] == 8
+    (result,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_allclose(result, softmax(inputs[0], 1), atol=1e-6)
+
+
 def test_layer_normalization_with_a_prologue_is_one_launch():
     row, vector = TensorInfo("float32", (4, 100)), TensorInfo("float32", (100,))
     operators = (
