@@ -22,7 +22,8 @@ class Roofline:
     """The bounds of a kernel: FLOPs and bytes per ns, and the ns of its launch.
 
     `operators` is the most operators of a kernel that has cheap ones only. A contraction of at
-    least `filling` results occupies the whole device.
+    least `filling` results occupies the whole device. What uses a sum with all its terms is one
+    kernel with it along the last axes, or along any with at most `longest_row` terms.
     """
 
     flops_per_ns: float
@@ -31,6 +32,7 @@ class Roofline:
     cache_bytes: int
     operators: int = 32
     filling: int | None = None
+    longest_row: int = 0
 
 
 CPU = Roofline(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
@@ -43,6 +45,7 @@ GPU = Roofline(
     launch_ns=2_000,
     cache_bytes=50 << 20,
     operators=128,
+    longest_row=1024,
 )
 """A data centre's GPU: FLOPs outside tensor cores, memory, the shortest kernel of a CUDA graph."""
 

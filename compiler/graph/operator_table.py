@@ -35,13 +35,15 @@ class KernelNode:
     """One operator (or an existing group, or a copy) that launches a kernel.
 
     `shape` is the squeezed shape of all results, None if they differ; `full` that of the operand
-    of a reduction over trailing axes, else None. `reads` holds (tensor, bytes) pairs.
+    of a reduction over whole axes, else None; `trailing` says that these are the last ones.
+    `reads` holds (tensor, bytes) pairs.
     """
 
     kind: Kind
     name: str
     shape: Shape | None
     full: Shape | None
+    trailing: bool
     flops: int
     light: bool
     edges: tuple[Edge, ...]
@@ -167,6 +169,7 @@ class _Reader:
                 name="",
                 shape=None,
                 full=None,
+                trailing=False,
                 flops=0,
                 light=False,
                 edges=(),
@@ -174,21 +177,19 @@ class _Reader:
                 result_bytes=result_bytes,
             )
         shapes = {squeezed_shape(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
-        # The squeezed operand shape of a reduction over trailing axes; None for other operators.
         reduces = OPERATORS[op.type_name].facts.reduces
-        if reduces is None:
-            reduced_rows = None
-        else:
-            shape = shape_of(op.inputs[0].type)
+        rows, trailing = None, False
+        if reduces is not None and prod(shape := shape_of(op.inputs[0].type)):
             axes = set(reduces(node_of(op)))
             first = min(axes, default=len(shape))
-            long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
-            reduced_rows = squeezed_shape(shape) if long <= axes and prod(shape) else None
+            trailing = {i for i in range(first, len(shape)) if shape[i] != 1} <= axes
+            rows = squeezed_shape(shape)
         return KernelNode(
             kind=KINDS[op.type_name],
             name=op.type_name,
             shape=shapes.pop() if len(shapes) == 1 else None,
-            full=reduced_rows,
+            full=rows,
+            trailing=trailing,
             flops=cost.flops_of(op),
             light=cost.is_cheap(op),
             edges=edges,

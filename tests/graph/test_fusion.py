@@ -134,6 +134,55 @@ def test_a_normalisation_takes_clipped_sums_along_as_it_takes_sums():
     assert group == ["Add", "Clip", "Add", "Clip", "Add", "LayerNormalization"]
 
 
+DECOMPOSED = ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]
+
+
+def normalised(axis: int, target: str, shape: tuple[int, ...] = (1, 8, 6, 4)) -> list[list[str]]:
+    """The groups of a normalisation along an axis that is written with a mean and a variance."""
+    b = Writer()
+    x = b.input("x", shape)
+    axes, kept = (
+        b.constant([axis], "int64"),
+        tuple(1 if i == axis else n for i, n in enumerate(shape)),
+    )
+
+    def mean(value: SSAValue) -> SSAValue:
+        return b.op("ReduceMean", value, axes, shape=kept, keepdims=1)
+
+    centred = b.op("Sub", x, mean(x))
+    variance = b.op("Add", mean(b.op("Pow", centred, b.constant(2))), b.constant(1e-5))
+    y = b.op("Mul", b.op("Div", centred, b.op("Sqrt", variance)), b.random(shape[1], 1, 1))
+    model = b.model(shape, y)
+    set_target(model.module, target)
+    return nodes_of(run(model, "fuse-operators"))
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_mean_and_variance_of_short_rows_are_one_kernel_on_gpus(axis: int):
+    assert normalised(axis, "cuda:sm_90") == [DECOMPOSED]
+
+
+def test_mean_and_variance_of_long_rows_beside_each_other_are_kernels_for_many_threads():
+    assert len(normalised(1, "cuda:sm_90", (1, 2048, 2, 4))) > 1
+
+
+def test_mean_and_variance_are_kernels_of_their_own_on_cpus():
+    assert len(normalised(3, "cpu")) == 2
+
+
+def test_a_variance_is_apart_where_others_read_the_centred_rows():
+    b = Writer()
+    x = b.input("x", (4, 8))
+    axes = b.constant([1], "int64")
+    centred = b.op("Sub", x, b.op("ReduceMean", x, axes, shape=(4, 1), keepdims=1))
+    square = b.op("Pow", centred, b.constant(2))
+    variance = b.op("ReduceMean", square, axes, shape=(4, 1), keepdims=1)
+    model = b.model((4, 8), variance, b.matmul(centred, 4, 8, 3))
+    set_target(model.module, "cuda:sm_90")
+    groups = nodes_of(run(model, "fuse-operators"))
+    assert ["ReduceMean", "Sub"] in groups
+
+
 def test_masked_softmax():
     b = Writer()
     x = b.input("x", (4, 8))

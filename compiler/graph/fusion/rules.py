@@ -100,8 +100,9 @@ def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
     if growth.anchor_kind(other) is not None:
         if growth.table.nodes[v].widens and not _is_rounding(growth, v, edge):
             return False
-        alone = growth.anchor_kind(mine) is None
-        return alone and (_epilogue(growth, v, edge, other) or _rows(growth, v, edge, other))
+        if growth.anchor_kind(mine) is not None:
+            return _same_rows(growth, edge, mine, other)
+        return _epilogue(growth, v, edge, other) or _rows(growth, v, edge, other)
     if edge.shape != shape or growth.kernels[other].shape != shape:
         return growth.light(other, _FEW) and growth.only_for(other, v)
     return growth.anchor_kind(mine) is None or growth.only_for(other, v)
@@ -186,7 +187,7 @@ def _rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     """An operator on a reduction's result and the rows that it reduced, as in a normalisation."""
     anchor = growth.kernels[other].anchor
     shape = growth.kernels[other].shape
-    full = growth.table.nodes[anchor].full
+    full = growth.rows(anchor)
     if full is None or full != growth.table.nodes[v].shape or edge.shape != shape:
         return False
     reduced = (u for u in growth.members(other) if growth.table.nodes[u].shape == shape)
@@ -237,14 +238,32 @@ def _is_single(growth: Growth, fused: int) -> bool:
 
 def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     node = growth.table.nodes[v]
-    if edge.operand != 0 or growth.anchor_kind(other) is not None or not _is_single(growth, other):
+    if edge.operand != 0 or not _is_single(growth, other):
         return False
-    if node.full is None:
+    if growth.anchor_kind(other) is not None:
+        return _same_rows(growth, edge, mine, other)
+    if not node.trailing:
         return growth.light(other, _FEW) and growth.only_for(other, v)
     written_once = node.shape != node.full
     clips = sum(growth.table.nodes[u].name == "Clip" for u in growth.members(other))
     light = growth.light(other, _FEW + clips)
     return growth.kernels[other].shape == edge.shape and (written_once or light)
+
+
+def _same_rows(growth: Growth, edge: Edge, mine: int, other: int) -> bool:
+    """Whether the kernel of a reduction reads rows that that of another one computes for it alone.
+
+    Both reduce the same rows, as the mean and the variance of a normalisation do.
+    """
+    first, second = (growth.kernels[fused].anchor for fused in (other, mine))
+    rows = growth.rows(second) if growth.rules.roofline.longest_row else None
+    if rows is None or rows != growth.rows(first):
+        return False
+    if growth.table.nodes[first].shape != growth.table.nodes[second].shape:
+        return False
+    inside = {*growth.members(mine), *growth.members(other)}
+    alone = all(w in inside for _, w in growth.consumers(other))
+    return alone and edge.shape == rows and growth.table.outputs.isdisjoint(growth.members(other))
 
 
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import prod
 
 from compiler.graph.cost import CPU, Roofline
 from compiler.graph.fusion.fused_sets import FusedSets
@@ -92,6 +93,13 @@ class Growth:
         """Whether the fused set has at most `most` operators, all cheap enough to recompute."""
         members = self.members(fused)
         return len(members) <= most and all(self.table.nodes[u].light for u in members)
+
+    def rows(self, v: int) -> Shape | None:
+        """The shape of the rows that a node reduces, if what reads them may be in its kernel."""
+        node, longest = self.table.nodes[v], self.rules.roofline.longest_row
+        if node.full is None or node.shape is None or node.trailing:
+            return node.full if node.trailing else None
+        return node.full if prod(node.full) <= longest * prod(node.shape) else None
 
     def widens(self, fused: int) -> bool:
         """Whether a fused set only casts bytes and computes cheaply on them."""

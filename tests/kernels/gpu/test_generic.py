@@ -112,6 +112,26 @@ def test_channels_are_normalised_beside_each_other(shape: tuple[int, ...]):
     numpy.testing.assert_allclose(result, softmax(inputs[0], 1), atol=1e-6)
 
 
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_mean_and_a_variance_of_the_same_rows_are_one_launch(axis: int):
+    shape = (3, 40, 56)
+    x = TensorInfo("float32", shape)
+    rows = TensorInfo("float32", tuple(1 if i == axis else n for i, n in enumerate(shape)))
+    mean = {"axes": [axis], "keepdims": 1}
+    operators = (
+        Node("ReduceMean", mean, (0,), (1,)), Node("Sub", {}, (0, 1), (2,)),
+        Node("Mul", {}, (2, 2), (3,)), Node("ReduceMean", mean, (3,), (4,)),
+        Node("Sqrt", {}, (4,), (5,)), Node("Div", {}, (2, 5), (6,)),
+    )  # fmt: skip
+    group = Group("norm", (x, rows, x, x, rows, rows, x), 1, (False,), {}, operators, (6,))
+    data, kernel = draw(*shape) + 5, generate(group, TARGET)
+    assert len(kernel.launches) == 1
+    (result,) = run_twice(kernel, group, [data])
+    wide = data.astype("float64")
+    expected = (wide - wide.mean(axis, keepdims=True)) / wide.std(axis, keepdims=True)
+    numpy.testing.assert_allclose(result, expected, atol=1e-5)
+
+
 def test_layer_normalization_with_a_prologue_is_one_launch():
     row, vector = TensorInfo("float32", (4, 100)), TensorInfo("float32", (100,))
     operators = (
