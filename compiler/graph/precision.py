@@ -17,6 +17,7 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
 from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
+from compiler.net.operators.indices import GATHERS
 
 LARGEST = {"float16": 65504.0, "bfloat16": float("inf")}
 """The largest finite number of each 16-bit type; bfloat16 has the range of float32."""
@@ -119,7 +120,7 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
     for op in group.operators:
         contracts = KINDS[op.type_name] is Kind.CONTRACTION or op.type_name == RECURRENCE
         if contracts and len(op.inputs) > 1:
-            first, second = (moved_from(_convolved(operand)) for operand in op.inputs[:2])
+            first, second = (_selected_from(_convolved(operand)) for operand in op.inputs[:2])
             for one, other in ((first, second), (second, first)):
                 if one in arguments and other in arguments and one.has_one_use():
                     weight, partner = (group.inputs[arguments.index(v)] for v in (one, other))
@@ -157,6 +158,15 @@ def _convolved(value: SSAValue) -> SSAValue:
             return value
         value = owner.inputs[0]
     return value
+
+
+def _selected_from(value: SSAValue) -> SSAValue:
+    """The tensor whose elements a value holds, all or those at some indices."""
+    owner = moved_from(value).owner
+    while isinstance(owner, OperatorOp) and owner.type_name in GATHERS:
+        value = owner.inputs[0]
+        owner = moved_from(value).owner
+    return moved_from(value)
 
 
 @dataclass
