@@ -19,7 +19,13 @@ from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, ir, s_tir, t
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum, variable_of
-from compiler.kernels.tir.access import axis_values, divisor_below, facts, loop_extent
+from compiler.kernels.tir.access import (
+    SECTOR,
+    axis_values,
+    divisor_below,
+    loop_extent,
+    terms_are_beside,
+)
 from compiler.kernels.tir.function import generic_function, is_opaque, with_parameters
 from compiler.net.operators import KINDS, Kind
 
@@ -74,16 +80,13 @@ neighbouring elements, and where its own elements are neighbours."""
 WARP = 32
 """Threads that reduce without a barrier."""
 
-SECTOR = 8
-"""Elements of 32 bits that memory moves at once."""
-
 LEAST_STEPS = 4
 """Fewest elements of each thread that shares a reduction with others."""
 
 ROWS_THREADS, LEAST_BLOCKS = 256, 264
 """Threads of a block of several rows, and the fewest such blocks: two for each SM."""
 
-PART_LENGTH = 1 << 12
+PART_LENGTH = 1 << 10
 """Fewest elements of each part of a reduction that several blocks share."""
 
 MOST_PARTS, LEAST_PARTS = 512, 16
@@ -308,7 +311,7 @@ def sharing_of(schedule: UntypedSchedule, block: SBlockRV, alone: bool = True) -
     count, length = iterations(schedule, spatial), iterations(schedule, reduced)
     sizes = extents(schedule, spatial)
     few = length // LEAST_STEPS
-    if facts(schedule, block).reduce_inner:
+    if not terms_are_beside(schedule, block):
         if not alone or (length > SERIAL_LENGTH and count * WARP < 2 * FULL):
             return Sharing(row_threads(length, count))
         return Sharing(1 if length <= SERIAL_RUN else _power_below(min(WARP, few)))

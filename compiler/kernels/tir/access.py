@@ -9,11 +9,15 @@ import tvm_ffi
 from tvm import s_tir
 from tvm.ir import Var
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import SeqStmt
+from tvm.sym import detect_linear_equation
+from tvm.tirx import IntImm, SeqStmt
 
 from compiler.kernels.ops.reducers import ALONG_MEMORY
 from compiler.kernels.sizes import at_hint, extent_from, is_long, tensor_extents
 from compiler.tensors.extents import Extent
+
+SECTOR = 8
+"""Elements of 32 bits that a GPU's memory moves at once."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,32 @@ def _last_long(seen: Sequence[frozenset[int]], shape: Sequence[Any]) -> frozense
     """The axes in the innermost index of a buffer that is longer than one."""
     long = [axes for axes, extent in zip(seen, shape, strict=True) if is_long(extent_from(extent))]
     return long[-1] if long else frozenset()
+
+
+def terms_are_beside(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether terms of reductions beside each other are in one sector of memory, of any tensor."""
+    node = schedule.get(block)
+    spatial = [v.var for v in node.iter_vars if int(v.iter_type) == 0]
+    long = [
+        v for v in node.iter_vars if int(v.iter_type) == 0 and is_long(extent_from(v.dom.extent))
+    ]
+    for region in node.reads:
+        index = [
+            part.min
+            for part, extent in zip(region.region, region.source.shape, strict=True)
+            if is_long(extent_from(extent))
+        ]
+        reads = [v for part in index for v in variables_in(part)]
+        terms = any(not any(v.same_as(own) for own in spatial) for v in reads)
+        if long and terms and 0 < _stride(index[-1], long[-1].var) <= SECTOR:
+            return True
+    return False
+
+
+def _stride(index: Any, axis: Any) -> int:
+    """By how much an axis moves an index; 0 where that is no number."""
+    linear = detect_linear_equation(index, [axis])
+    return abs(int(linear[0])) if linear and isinstance(linear[0], IntImm) else 0
 
 
 def can_fuse(known: BlockFacts, first: int, second: int) -> bool:

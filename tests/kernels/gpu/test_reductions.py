@@ -10,7 +10,13 @@ import pytest
 from compiler.errors import KernelError
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu import lower
-from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_gpu
+from compiler.kernels.gpu.generic import (
+    LEAST_PARTS,
+    MOST_PARTS,
+    PART_LENGTH,
+    parts_of,
+    schedule_gpu,
+)
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
@@ -160,12 +166,26 @@ def test_a_long_reduction_is_shared(type: str, size: int):
 
 
 def test_parts_are_equal_and_not_worth_it_for_short_or_many_reductions():
-    assert parts_of(1, 1 << 20) == 256
+    assert parts_of(1, 1 << 20) == MOST_PARTS
+    assert parts_of(8, 32_000) == 25
+    assert parts_of(1, 1 << 15) == 32
     assert parts_of(1, 1 << 30) == MOST_PARTS
     assert parts_of(2, 1 << 30) == MOST_PARTS // 2
     assert parts_of(1, 100_003) == 1, "a prime"
     assert parts_of(64, 1 << 30) == 1
-    assert parts_of(1, LEAST_PARTS * 4096 - 1) == 1
+    assert parts_of(1, LEAST_PARTS * PART_LENGTH - 1) == 1
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+def test_blocks_share_the_reductions_of_few_long_rows():
+    """As the logits of a vocabulary: a block for each part of a row, then one for all of it."""
+    x = np.random.default_rng(3).standard_normal((2, 24_000)).astype(np.float32)
+    group, inputs = single("Softmax", [x], [TensorInfo("float32", x.shape)], {"axis": -1})
+    kernel = generate(group, TARGET)
+    assert [launch.grid[0] for launch in kernel.launches[:3]] == [40, 1, 40]
+    (result,) = Program(kernel).run(kernel, group, inputs)
+    powers = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(result, powers / powers.sum(-1, keepdims=True), 1e-5)
 
 
 def test_a_reduction_that_stays_a_race_is_an_error(monkeypatch: pytest.MonkeyPatch):
