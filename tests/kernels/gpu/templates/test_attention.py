@@ -24,7 +24,7 @@ from compiler.passes.runner import Runner
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
-from tests.kernels.gpu.of_template import kernel_in, problem_in
+from tests.kernels.gpu.of_template import estimated, kernel_in, problem_in
 from tests.tools import needs_nvrtc
 
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
@@ -90,7 +90,9 @@ cases = st.builds(
 @settings(max_examples=5, deadline=None)
 @given(
     case=cases,
-    block=st.builds(Config, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3)),
+    block=st.builds(
+        Config, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3), splits=st.integers(0, 4)
+    ),
     odd=st.booleans(),
 )
 def test_any_size(case: Attention, block: Config, odd: bool):
@@ -111,14 +113,36 @@ def test_many_rows_give_each_warp_its_own(case: Attention, bands: int):
 
 
 @emulated
-def test_masked_rows():
+@pytest.mark.parametrize(("rows", "columns", "precision", "splits"), [
+    (1, 512, "fp16", 4), (4, 300, "tf32", 3), (17, 1000, "fp32", 8), (1, 129, "bf16", 0),
+])  # fmt: skip
+def test_blocks_share_the_keys_of_few_rows(rows: int, columns: int, precision: str, splits: int):
+    """As those of a decoder's step: a cluster divides the keys."""
+    case = Attention("heads", "each", 1, 2, rows, columns, 64, 40)
+    target = parse_gpu(f"cuda:sm_90:{precision}")
+    problem = problem_in("attention", attention_group(case)[0], target)
+    assert estimated("attention", problem, target).splits == splits
+    assert error(case, precision) < BOUNDS[precision]
+
+
+def test_blocks_that_fill_the_device_have_keys_of_their_own():
+    case = Attention("heads", "each", 16, 12, 4, 512, 64, 64)
+    target = parse_gpu("cuda:sm_90:fp16")
+    problem = problem_in("attention", attention_group(case)[0], target)
+    assert estimated("attention", problem, target).splits == 0
+
+
+@emulated
+@pytest.mark.parametrize("splits", [0, 3])
+def test_masked_rows(splits: int):
     """A row that minus infinity masks out is NaN, as a softmax of it is; the others are not."""
     case = Attention("heads", "added", rows=17, columns=35)
     inputs = case.inputs()
     inputs["m"][0, 0, 3] = -numpy.inf
     inputs["m"][0, 0, 5, 4:] = -numpy.inf
     inputs["m"][0, 0, 16] = numpy.finfo("float32").min
-    expected, found = case.expected(inputs), result(case, inputs)
+    expected = case.expected(inputs)
+    found = result(case, inputs, block=Config(1, 4, splits=splits))
     assert numpy.isnan(found[0, 3]).all()
     numpy.testing.assert_array_equal(numpy.isnan(found), numpy.isnan(expected))
     numpy.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)

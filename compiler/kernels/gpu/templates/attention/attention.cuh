@@ -15,6 +15,8 @@
 // of the softmax for a dot product, `fold.finished` what is stored of a result; `fold(results, valid)` is given the first
 // `valid` of four results that a thread stores.
 //
+// The SPLITS blocks of a cluster have the same rows and divide the keys, as warps do.
+//
 // Where weights are ROUNDED, `P::rounded` takes them divided by the sum of their row: the keys are
 // processed twice, first for the maxima and sums alone, or AT_ONCE where warps have 16 each and keep
 // the scores.
@@ -370,7 +372,7 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
     row_factors[m] = inverse_norm<P::Q_NORM>(sum, P::Q_FLOOR);
   }
 #pragma unroll 1
-  for (int chunk = warp % P::WARPS; chunk < (PASS == AT_ONCE ? P::WARPS : T::CHUNKS); chunk += P::WARPS) {
+  for (int chunk = blockIdx.z * P::WARPS + warp % P::WARPS; chunk < (PASS == AT_ONCE ? P::WARPS : T::CHUNKS); chunk += P::SPLITS * P::WARPS) {
     Four key[2][T::DEPTHS], value[4][T::WIDTHS];
 #pragma unroll
     for (int j = 0; T::HELD && j < 2; j++)
@@ -492,13 +494,49 @@ __device__ __forceinline__ void store_partial(OnlineSoftmax<P>& state, float* va
   __syncthreads();
 }
 
+// Stores this block's share of ROWS rows, each the sum of the cluster's partial results, which `rescaled`
+// scales from their maximum to the largest. LINE floats after each other are a row's, the first FOURS of four its values.
+template <class P, int ROWS, int LINE, int FOURS, int THREADS, class O, class Fold, class Rescaled>
+__device__ __forceinline__ void merge_rows(O* o, const float* values, const float* rows, const Fold& fold, const Rescaled& rescaled) {
+  const bool aligned = (uint64_t)o % (4 * sizeof(O)) == 0;
+#pragma unroll 1
+  for (int item = blockIdx.z * THREADS + threadIdx.x; item < ROWS * FOURS; item += P::SPLITS * THREADS) {
+    const int own = item / FOURS, column = item % FOURS * 4, row = blockIdx.x * ROWS + own;
+    float most[P::SPLITS], part[P::SPLITS], row_max = -CUDART_INF_F, row_sum = 0, four[4] = {};
+    float4 value[P::SPLITS];
+#pragma unroll
+    for (int r = 0; r < P::SPLITS; r++) {
+      most[r] = peer_float(rows + own * 2, r), part[r] = peer_float(rows + own * 2 + 1, r);
+      value[r] = peer_float4(values + own * LINE + column, r), row_max = fmaxf(row_max, most[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < P::SPLITS; r++) {
+      const float scale = rescaled(most[r], row_max);
+      row_sum += scale * part[r];
+      four[0] += scale * value[r].x, four[1] += scale * value[r].y, four[2] += scale * value[r].z, four[3] += scale * value[r].w;
+    }
+    const float inverse = P::V_FACTOR / row_sum;
+#pragma unroll
+    for (int i = 0; i < 4; i++) four[i] = fold.finished(four[i] * inverse);
+    const int valid = row < P::ROWS ? P::WIDTH - column : 0;
+    fold(four, valid);
+    O* to = o + row * P::O_ROW + column * P::O_COLUMN;
+    if (aligned)
+      store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
+    else
+      store_four<false>(to, P::O_COLUMN, four, valid);
+  }
+}
+
 // Computes this block's bands of problem blockIdx.y. Rows of V that are not to be kept are taken as zeros.
 template <class P, class Q, class K, class V, class O, class Score, class Fold>
 __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score, const Fold& fold,
                                        const bool* keep = nullptr) {
   using T = WarpTiles<P>;
+  static_assert(P::SPLITS == 1 || !P::ROUNDED);
   DYNAMIC_SHARED;
   float *values = shared, *rows = shared + P::BANDS * P::WARPS * T::ROWS * T::LINE;
+  float *const merged = rows + P::BANDS * P::WARPS * T::ROWS * 2, *const merged_rows = merged + P::BANDS * T::ROWS * T::LINE;
   const int z = blockIdx.y;
   q += P::q_offset(z), k += P::k_offset(z), v += P::v_offset(z), o += P::o_offset(z);
   const uint64_t misaligned = (P::Q_VECTOR4 ? (uint64_t)q % (4 * sizeof(Q)) : 0) | (P::K_VECTOR4 ? (uint64_t)k % (4 * sizeof(K)) : 0) |
@@ -525,6 +563,11 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
       if (!P::ROUNDED) row_sum += scale * rows[(w * T::ROWS + own) * 2 + 1];
       sum[0] += scale * part.x, sum[1] += scale * part.y, sum[2] += scale * part.z, sum[3] += scale * part.w;
     }
+    if constexpr (P::SPLITS > 1) {
+      *(float4*)(merged + place * T::LINE + column) = float4{sum[0], sum[1], sum[2], sum[3]};
+      if (column == 0) merged_rows[place * 2] = row_max, merged_rows[place * 2 + 1] = row_sum;
+      continue;
+    }
 #pragma unroll
     for (int i = 0; i < 4; i++) sum[i] = fold.finished(sum[i] / row_sum * P::V_FACTOR);
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
@@ -534,5 +577,11 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
       store_four<P::O_VECTOR4>(to, P::O_COLUMN, sum, valid);
     else
       store_four<false>(to, P::O_COLUMN, sum, valid);
+  }
+  if constexpr (P::SPLITS > 1) {
+    const auto rescaled = [](float before, float after) { return weight(before, after); };
+    cluster_sync();
+    merge_rows<P, P::BANDS * T::ROWS, T::LINE, T::WIDTHS * 8, P::BANDS * P::WARPS * 32>(o, merged, merged_rows, fold, rescaled);
+    cluster_sync_relaxed();
   }
 }

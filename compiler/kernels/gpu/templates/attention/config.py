@@ -1,7 +1,7 @@
 """The configs of fused attention: how warps divide its rows and keys."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from compiler.kernels.arithmetic import ceil_div
@@ -46,6 +46,9 @@ MOST_REGISTERS, SPARE = 255, 23
 FEW_BLOCKS = 2
 """The most staged blocks for each SM that are few."""
 
+MOST_SPLITS = 8
+"""Most blocks of a cluster without WGMMA: every device that has clusters starts as many."""
+
 AHEAD = 2
 """Rounds of keys copied ahead where shared memory has no room for all keys."""
 
@@ -58,8 +61,8 @@ class Config:
     """Tiles of 16 rows of a band, the warps that divide the keys, and the bands of a block.
 
     The bands of a staged block read keys from shared memory, `staged` keys per warp and round. With
-    `splits` they multiply by WGMMA, four bands each a warpgroup, and as many blocks, a cluster,
-    divide the keys.
+    `splits` these multiply by WGMMA, four bands each a warpgroup. As many blocks, a cluster, divide
+    the keys, of blocks that are not staged with two splits and more.
     """
 
     tiles: int
@@ -76,7 +79,7 @@ class Config:
     @property
     def wgmma(self) -> bool:
         """Whether warpgroups multiply."""
-        return self.splits > 0
+        return self.staged > 0 and self.splits > 0
 
     @property
     def threads(self) -> int:
@@ -123,7 +126,8 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     Where Q, K and V can be copied in chunks, they include staged ones instead of those with two
     tiles per warp, whose registers have no room for keys.
     """
-    configs = [likeliest(problem, target)]
+    likely = likeliest(problem, target)
+    configs = [*_split(problem, likely, target), likely]
     if problem.chunks:
         configs += _staged(problem, target)
     most = max(FEWEST, ceil_div(problem.columns, MMA_SIZE))
@@ -137,6 +141,17 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     yield from dict.fromkeys(
         [*configs, *(x for x in bands if not problem.chunks or x.tiles <= x.warps)]
     )
+
+
+def _split(problem: Problem, config: Config, target: GpuTarget) -> Iterator[Config]:
+    """A config that is not staged with a cluster for the keys, where few blocks have many keys."""
+    blocks = problem.batch * ceil_div(problem.rows, config.rows)
+    tiles = ceil_div(ceil_div(problem.columns, MMA_SIZE), config.warps)
+    splits = min(target.device.sms // blocks, tiles, MOST_SPLITS)
+    if target.has_clusters and splits > 1 and not (config.staged or problem.rounded):
+        split = replace(config, splits=splits)
+        if shared_bytes(problem, split) <= target.shared_bytes:
+            yield split
 
 
 def keeps_scores(problem: Problem, config: Config) -> bool:
@@ -173,7 +188,7 @@ def shared_bytes(problem: Problem, config: Config) -> int:
     """Shared memory of a block: its keys and values, or the partial results of its warps."""
     if config.staged:
         return max(_line_bytes(problem) * _kept(problem, config), _partial_bytes(problem, config))
-    rows = config.warps * config.rows
+    rows = (config.warps + (config.splits > 1)) * config.rows
     line = ceil_div(problem.width, 32) * 32 + 4
     return 4 * rows * (line + 2)
 

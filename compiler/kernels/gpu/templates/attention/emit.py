@@ -255,6 +255,7 @@ class Emitter:
             "TILES": config.tiles,
             "WARPS": config.warps,
             "BANDS": config.bands,
+            "SPLITS": max(1, config.splits),
             "PAIRS": int(problem.pairs),
             "MASKED": int(problem.attention.value.keep is not None),
             "ROUNDED": int(problem.rounded),
@@ -273,7 +274,7 @@ class Emitter:
     def _stages(self, scale: float) -> dict[str, Any]:
         rounds = ahead(self.problem, self.config)
         stages = {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
-        more = {"STAGES": STAGES, "SPLITS": self.config.splits} if self.config.wgmma else {}
+        more = {"STAGES": STAGES} if self.config.wgmma else {}
         return stages | more
 
     def _strides(self) -> Iterator[tuple[str, int]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from compiler.errors import KernelError
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.ranges.groups import folded_buffers, without_folded
 from compiler.kernels.gpu.templates.attention.config import (
@@ -19,6 +20,7 @@ from compiler.kernels.gpu.templates.attention.problem import (
     read_runtime_attention,
 )
 from compiler.kernels.gpu.templates.attention.wgmma import (
+    CLUSTER_US,
     can_use_wgmma,
     wgmma_configs,
     wgmma_estimate_us,
@@ -43,7 +45,8 @@ TWICE = 1.5
 class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
     """A group that is exactly one attention.
 
-    A block processes its keys in order: the same bits every time.
+    A block processes its keys in order, and a cluster merges blocks in order: the same bits every
+    time.
     """
 
     name = "attention"
@@ -70,17 +73,19 @@ class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
         return (own for own in configs if own.splits <= 1 and (own.wgmma or not own.staged))
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """Without WGMMA the same for all configs: blocks take keys in order, SMs share the work.
+        """Without WGMMA that of the keys of a block, which takes them in order; SMs share the work.
 
-        Those that compute scores twice take longer.
+        Configs that compute scores twice take longer.
         """
         if config.wgmma:
             return 1e3 * wgmma_estimate_us(problem, config, target)
+        columns = ceil_div(problem.columns, max(1, config.splits))
+        merging = CLUSTER_US if config.splits > 1 else 0
         rate = target.device.sms * RATES[problem.precision] * RATE_SHARE
         work = problem.attention.sizes.multiplications / rate
-        once = max(KEY_US[problem.precision] * problem.columns, work)
+        once = max(KEY_US[problem.precision] * columns, work)
         again = problem.rounded and not keeps_scores(problem, config)
-        return 1e3 * (BLOCK_US + (TWICE * once if again else once))
+        return 1e3 * (BLOCK_US + merging + (TWICE * once if again else once))
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""

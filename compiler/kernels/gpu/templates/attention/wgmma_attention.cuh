@@ -120,42 +120,6 @@ struct WgmmaBand : Band<P, E> {
   }
 };
 
-// Stores this block's share of the rows, each the sum of the cluster's partial results, which are scaled
-// to the largest maximum.
-template <class P, class O, class Fold>
-__device__ __forceinline__ void merge_rows(O* o, const float* values, const float* rows, const Fold& fold) {
-  using T = KeyTiles<P>;
-  constexpr int FOURS = SharedTiles<P>::WIDTHS * 4;
-  const bool aligned = (uint64_t)o % (4 * sizeof(O)) == 0;
-#pragma unroll 1
-  for (int item = blockIdx.z * SharedTiles<P>::THREADS + threadIdx.x; item < T::ROWS * FOURS; item += P::SPLITS * SharedTiles<P>::THREADS) {
-    const int own = item / FOURS, column = item % FOURS * 4, row = blockIdx.x * T::ROWS + own;
-    float most[P::SPLITS], part[P::SPLITS], row_max = -CUDART_INF_F, row_sum = 0, four[4] = {};
-    float4 value[P::SPLITS];
-#pragma unroll
-    for (int r = 0; r < P::SPLITS; r++) {
-      most[r] = peer_float(rows + own * 2, r), part[r] = peer_float(rows + own * 2 + 1, r);
-      value[r] = peer_float4(values + own * T::LINE + column, r), row_max = fmaxf(row_max, most[r]);
-    }
-#pragma unroll
-    for (int r = 0; r < P::SPLITS; r++) {
-      const float scale = rescaling<P>(most[r], row_max);
-      row_sum += scale * part[r];
-      four[0] += scale * value[r].x, four[1] += scale * value[r].y, four[2] += scale * value[r].z, four[3] += scale * value[r].w;
-    }
-    const float inverse = P::V_FACTOR / row_sum;
-#pragma unroll
-    for (int i = 0; i < 4; i++) four[i] = fold.finished(four[i] * inverse);
-    const int valid = row < P::ROWS ? P::WIDTH - column : 0;
-    fold(four, valid);
-    O* to = o + row * P::O_ROW + column * P::O_COLUMN;
-    if (aligned)
-      store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
-    else
-      store_four<false>(to, P::O_COLUMN, four, valid);
-  }
-}
-
 // Computes the attention of a band's rows and the keys of split blockIdx.z.
 template <class P, bool ALIGNED, class E, class Score>
 __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring, const E* q, const E* k, const E* v, int first,
@@ -255,7 +219,8 @@ __device__ __forceinline__ void attend_by_wgmma(const E* q, const E* k, const E*
     __syncthreads();
     band.store_rows(values, rows);
     cluster_sync();
-    merge_rows<P>(o, values, rows, fold);
+    const auto rescaled = [](float before, float after) { return rescaling<P>(before, after); };
+    merge_rows<P, T::ROWS, T::LINE, SharedTiles<P>::WIDTHS * 4, SharedTiles<P>::THREADS>(o, values, rows, fold, rescaled);
     cluster_sync_relaxed();
   }
 }
