@@ -183,6 +183,57 @@ def test_a_variance_is_apart_where_others_read_the_centred_rows():
     assert ["ReduceMean", "Sub"] in groups
 
 
+def looked_up(rows: int, width: int, target: str) -> list[list[str]]:
+    """The groups of a sum of rows of a table at indices that five operators compute."""
+    b = Writer()
+    x, index = b.input("x", (rows, 8)), b.input("index", (rows, 1), "int64")
+    for number in range(5):
+        index = b.op(
+            "Mul" if number % 2 else "Add", index, b.constant([[3, 5]], "int64"), shape=(rows, 2)
+        )
+    table = b.random(64, width)
+    selected = b.op("Gather", table, index, shape=(rows, 2, width), axis=0)
+    kept = b.op("Mul", selected, b.random(rows, 2, 1))
+    axes = b.constant([1], "int64")
+    total = b.op("ReduceSum", kept, axes, shape=(rows, width), keepdims=0)
+    values = np.random.default_rng(7).uniform(-1, 1, (rows, 8)).astype(np.float32)
+    inputs = {"x": values, "index": np.zeros((rows, 1), np.int64)}
+    model = Model(b.finish(b.op("Relu", x), total), b.weights, inputs)
+    set_target(model.module, target)
+    return sorted(nodes_of(run(model, "fuse-operators")))
+
+
+def test_gpus_compute_indices_again_where_that_takes_less_than_a_launch():
+    one, apart = (looked_up(32, width, "cuda:sm_90") for width in (2, 1 << 15))
+    indices = ["Add", "Mul", "Add", "Mul", "Add"]
+    assert [*indices, "Gather", "Mul", "ReduceSum"] in one
+    assert indices in apart
+    assert indices in looked_up(32, 2, "cpu")
+
+
+def argmax(elements: int, target: str) -> list[list[str]]:
+    """The groups of a one-hot vector of each row, which two operators read as integers."""
+    b = Writer()
+    x = b.input("x", (elements, 8))
+    best = b.op(
+        "ArgMax", x, shape=(elements, 1), dtype="int64", axis=1, keepdims=1, select_last_index=0
+    )
+    one = b.op("Equal", best, b.constant(range(8), "int64"), shape=(elements, 8), dtype="bool")
+    wide = b.op("Cast", one, shape=(elements, 8), dtype="int64", to=7)
+    scanned = b.op(
+        "CumSum", wide, shape=(elements, 8), dtype="int64", axis=0, exclusive=0, reverse=0
+    )
+    model = b.model((elements, 8), b.op("Mul", scanned, wide))
+    set_target(model.module, target)
+    return sorted(nodes_of(run(model, "fuse-operators")))
+
+
+def test_few_bytes_are_widened_where_they_are_made():
+    assert ["ArgMax", "Equal", "Cast"] in argmax(128, "cuda:sm_90")
+    assert ["ArgMax", "Equal"] in argmax(1 << 14, "cuda:sm_90")
+    assert ["ArgMax", "Equal"] in argmax(128, "cpu")
+
+
 def test_masked_softmax():
     b = Writer()
     x = b.input("x", (4, 8))

@@ -5,7 +5,7 @@ A rule says whether the fused set `mine` of node `v` may merge with `other`, tha
 
 from collections.abc import Callable
 
-from compiler.graph.fusion.state import MOST_TENSORS, Growth
+from compiler.graph.fusion.state import FEW, MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
@@ -13,8 +13,6 @@ from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_REDUCE, Kin
 from compiler.net.operators.einsum import einsum_terms
 from compiler.net.operators.indices import GATHERS, INDEXED
 from compiler.tensors.dtypes import FLOAT8
-
-_FEW = 4
 
 DEEPEST_FUSION = 4
 """The longest chain of injective operators in a kernel: each uses its index several times (a
@@ -104,14 +102,17 @@ def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
             return _same_rows(growth, edge, mine, other)
         return _epilogue(growth, v, edge, other) or _rows(growth, v, edge, other)
     if edge.shape != shape or growth.kernels[other].shape != shape:
-        return growth.light(other, _FEW) and growth.only_for(other, v)
+        return growth.only_for(other, v) and growth.cheap_again(other, v)
     return growth.anchor_kind(mine) is None or growth.only_for(other, v)
 
 
 def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
     """Whether bytes that a node widens become bytes again, or are made for it alone and are float8s
-    or become a result of the model, which is written wide in any case."""
+    or become a result of the model, which is written wide in any case, or are few."""
     u = edge.source
+    wide, roofline = growth.table.nodes[v].result_bytes, growth.rules.roofline
+    if roofline.longest_row and wide / roofline.bytes_per_ns <= roofline.launch_ns / 16:
+        return True
     op = growth.table.operations[v]
     alone = set(growth.table.users[u]) == {v} and u not in growth.table.outputs
     rounded = growth.table.nodes[u].name == "Cast" and dtype_of(op.operands[0].type) in FLOAT8
@@ -210,7 +211,7 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
         return growth.anchor_kind(mine) is None and _concatenates_rows(growth, v, edge, other)
-    return not OPERATORS[node.name].facts.repeats or growth.light(other, _FEW)
+    return not OPERATORS[node.name].facts.repeats or growth.cheap_again(other, v)
 
 
 def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
@@ -243,10 +244,11 @@ def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
     if growth.anchor_kind(other) is not None:
         return _same_rows(growth, edge, mine, other)
     if not node.trailing:
-        return growth.light(other, _FEW) and growth.only_for(other, v)
+        whole = growth.rows(v) == growth.kernels[other].shape == edge.shape
+        return growth.only_for(other, v) and (growth.light(other, FEW) or whole)
     written_once = node.shape != node.full
     clips = sum(growth.table.nodes[u].name == "Clip" for u in growth.members(other))
-    light = growth.light(other, _FEW + clips)
+    light = growth.light(other, FEW + clips)
     return growth.kernels[other].shape == edge.shape and (written_once or light)
 
 
@@ -267,7 +269,7 @@ def _same_rows(growth: Growth, edge: Edge, mine: int, other: int) -> bool:
 
 
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
-    small = growth.light(other, _FEW) and growth.only_for(other, v)
+    small = growth.light(other, FEW) and growth.only_for(other, v)
     free = growth.anchor_kind(other) is None
     first = growth.rules.contraction_prologue and edge.operand == 0
     return free and small and (first or _is_read_once(growth, v, edge))
@@ -289,7 +291,7 @@ def _is_read_once(growth: Growth, v: int, edge: Edge) -> bool:
 def _opaque(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     """Light operators that compute the indices of a sort of updates."""
     free = growth.table.nodes[v].name == SCATTER_ORDER and growth.anchor_kind(other) is None
-    return free and growth.light(other, _FEW) and growth.only_for(other, v)
+    return free and growth.light(other, FEW) and growth.only_for(other, v)
 
 
 _RULES: dict[Kind, FusionRule] = {

@@ -16,6 +16,12 @@ NEVER = 1 << 62
 MOST_FUSED_OPERATORS = 128
 """The most operators of a kernel: beyond, LLVM's time grows faster than linearly."""
 
+FEW = 4
+"""The operators that may be computed again for each element of a result, if they are cheap."""
+
+INDEX_FLOPS = 8
+"""How many operations of float32 a GPU computes in the time of one of its 64-bit integers."""
+
 WIDENING = 4
 """The most operators by which bytes become the numbers that they stand for."""
 
@@ -93,6 +99,20 @@ class Growth:
         """Whether the fused set has at most `most` operators, all cheap enough to recompute."""
         members = self.members(fused)
         return len(members) <= most and all(self.table.nodes[u].light for u in members)
+
+    def cheap_again(self, fused: int, v: int) -> bool:
+        """Whether each element of a node's result may compute what the fused set has for it.
+
+        Such are few cheap operators, and on GPUs all that takes less than half a launch more.
+        """
+        shape = self.kernels[fused].shape
+        if self.light(fused, FEW) or shape is None or not self.rules.roofline.longest_row:
+            return self.light(fused, FEW)
+        nodes = [self.table.nodes[u] for u in self.members(fused)]
+        each = sum(max(1, node.flops // max(1, prod(node.shape or ()))) for node in nodes)
+        more = max(0, prod(self.table.nodes[v].shape or ()) - prod(shape))
+        rate = self.rules.roofline.flops_per_ns / INDEX_FLOPS
+        return more * each / rate <= self.rules.roofline.launch_ns / 2
 
     def rows(self, v: int) -> Shape | None:
         """The shape of the rows that a node reduces, if what reads them may be in its kernel."""
