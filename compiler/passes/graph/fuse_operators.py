@@ -26,7 +26,8 @@ _LOG = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class FuseOperators(GraphPass):
     """Group operators into kernels: a convolution, GEMM or reduction with the elementwise
-    operators around it, or elementwise and injective operators only.
+    operators around it, or elementwise and injective operators only; on GPUs reductions of the same
+    rows with all between them.
 
     Requires: nothing; existing groups stay as they are. Ensures: every operator outside groups is a
     view that needs no copy; every group has its signature as `kernel`; there are no dead operators;
