@@ -162,7 +162,7 @@ def test_mean_and_variance_of_short_rows_are_one_kernel_on_gpus(axis: int):
     assert normalised(axis, "cuda:sm_90") == [DECOMPOSED]
 
 
-def test_mean_and_variance_of_long_rows_beside_each_other_are_kernels_for_many_threads():
+def test_mean_and_variance_of_long_rows_next_to_each_other_are_kernels_for_many_threads():
     assert len(normalised(1, "cuda:sm_90", (1, 2048, 2, 4))) > 1
 
 

@@ -5,7 +5,7 @@ A rule says whether the fused set `mine` of node `v` may merge with `other`, tha
 
 from collections.abc import Callable
 
-from compiler.graph.fusion.state import FEW, MOST_TENSORS, Growth
+from compiler.graph.fusion.state import MOST_RECOMPUTED, MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
@@ -245,10 +245,10 @@ def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         return _same_rows(growth, edge, mine, other)
     if not node.trailing:
         whole = growth.rows(v) == growth.kernels[other].shape == edge.shape
-        return growth.only_for(other, v) and (growth.light(other, FEW) or whole)
+        return growth.only_for(other, v) and (growth.light(other, MOST_RECOMPUTED) or whole)
     written_once = node.shape != node.full
     clips = sum(growth.table.nodes[u].name == "Clip" for u in growth.members(other))
-    light = growth.light(other, FEW + clips)
+    light = growth.light(other, MOST_RECOMPUTED + clips)
     return growth.kernels[other].shape == edge.shape and (written_once or light)
 
 
@@ -269,7 +269,7 @@ def _same_rows(growth: Growth, edge: Edge, mine: int, other: int) -> bool:
 
 
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
-    small = growth.light(other, FEW) and growth.only_for(other, v)
+    small = growth.light(other, MOST_RECOMPUTED) and growth.only_for(other, v)
     free = growth.anchor_kind(other) is None
     first = growth.rules.contraction_prologue and edge.operand == 0
     return free and small and (first or _is_read_once(growth, v, edge))
@@ -291,7 +291,7 @@ def _is_read_once(growth: Growth, v: int, edge: Edge) -> bool:
 def _opaque(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     """Light operators that compute the indices of a sort of updates."""
     free = growth.table.nodes[v].name == SCATTER_ORDER and growth.anchor_kind(other) is None
-    return free and growth.light(other, FEW) and growth.only_for(other, v)
+    return free and growth.light(other, MOST_RECOMPUTED) and growth.only_for(other, v)
 
 
 _RULES: dict[Kind, FusionRule] = {

@@ -16,7 +16,7 @@ NEVER = 1 << 62
 MOST_FUSED_OPERATORS = 128
 """The most operators of a kernel: beyond, LLVM's time grows faster than linearly."""
 
-FEW = 4
+MOST_RECOMPUTED = 4
 """The operators that may be computed again for each element of a result, if they are cheap."""
 
 INDEX_FLOPS = 8
@@ -106,8 +106,12 @@ class Growth:
         Such are few cheap operators, and on GPUs all that takes less than half a launch more.
         """
         shape = self.kernels[fused].shape
-        if self.light(fused, FEW) or shape is None or not self.rules.roofline.longest_row:
-            return self.light(fused, FEW)
+        if (
+            self.light(fused, MOST_RECOMPUTED)
+            or shape is None
+            or not self.rules.roofline.longest_row
+        ):
+            return self.light(fused, MOST_RECOMPUTED)
         nodes = [self.table.nodes[u] for u in self.members(fused)]
         each = sum(max(1, node.flops // max(1, prod(node.shape or ()))) for node in nodes)
         more = max(0, prod(self.table.nodes[v].shape or ()) - prod(shape))

@@ -24,7 +24,7 @@ from compiler.kernels.tir.access import (
     axis_values,
     divisor_below,
     loop_extent,
-    terms_are_beside,
+    terms_are_adjacent,
 )
 from compiler.kernels.tir.function import generic_function, is_opaque, with_parameters
 from compiler.net.operators import KINDS, Kind
@@ -80,7 +80,7 @@ neighbouring elements, and where its own elements are neighbours."""
 WARP = 32
 """Threads that reduce without a barrier."""
 
-LEAST_STEPS = 4
+LEAST_TERMS = 4
 """Fewest elements of each thread that shares a reduction with others."""
 
 ROWS_THREADS, LEAST_BLOCKS = 256, 264
@@ -282,48 +282,48 @@ def _schedule_rows(
 
 @dataclass(frozen=True)
 class Sharing:
-    """Threads that share one reduction; `beside` of a block's reductions are along threadIdx.x.
+    """Threads that share one reduction; `adjacent` of a block's reductions are along threadIdx.x.
 
     Without any the threads of a reduction are along it.
     """
 
     threads: int
-    beside: int = 0
+    adjacent: int = 0
 
     @property
     def axis(self) -> str:
         """The threads of a reduction."""
-        return "threadIdx.y" if self.beside else "threadIdx.x"
+        return "threadIdx.y" if self.adjacent else "threadIdx.x"
 
     @property
     def scope(self) -> str:
         """Where a block's results are until they are used: registers where all threads get them."""
-        return "local" if self.beside or self.threads <= WARP else "shared"
+        return "local" if self.adjacent or self.threads <= WARP else "shared"
 
 
 def sharing_of(schedule: UntypedSchedule, block: SBlockRV, alone: bool = True) -> Sharing:
     """How threads share the reductions of a block, each `alone` or with a row of results.
 
-    They read neighbouring elements: of one reduction, or of reductions beside each other. There
+    They read neighbouring elements: of one reduction, or of adjacent reductions. There
     are no more threads than fill a GPU, and each has some elements where there are so many.
     """
     spatial, reduced = spatial_loops(schedule, block)
     count, length = iterations(schedule, spatial), iterations(schedule, reduced)
     sizes = extents(schedule, spatial)
-    few = length // LEAST_STEPS
-    if not terms_are_beside(schedule, block):
+    few = length // LEAST_TERMS
+    if not terms_are_adjacent(schedule, block):
         if not alone or (length > SERIAL_LENGTH and count * WARP < 2 * FULL):
             return Sharing(row_threads(length, count))
         return Sharing(1 if length <= SERIAL_RUN else _power_below(min(WARP, few)))
     most = WARP if count >= LEAST_BLOCKS * WARP // 2 else SECTOR
-    beside = divisor_below(count, most) if all(map(is_number, sizes)) else 1
-    if beside < min(SECTOR, count):  # blocks are equal: their threads meet at barriers
+    adjacent = divisor_below(count, most) if all(map(is_number, sizes)) else 1
+    if adjacent < min(SECTOR, count):  # blocks are equal: their threads meet at barriers
         serial = alone and (length <= SERIAL_LENGTH or count * WARP >= 2 * FULL)
         return Sharing(1 if serial else row_threads(length, count))
-    threads = _power_below(min(2 * WARP * SECTOR // beside, few, 2 * FULL // count))
+    threads = _power_below(min(2 * WARP * SECTOR // adjacent, few, 2 * FULL // count))
     if alone and (length <= SERIAL_LENGTH or threads == 1):
         return Sharing(1)
-    return Sharing(max(2, threads), beside)
+    return Sharing(max(2, threads), adjacent)
 
 
 def _power_below(number: int) -> int:
@@ -369,10 +369,10 @@ def _bind_rows(
     """
     outer, inner = list(rows), list[LoopRV]()
     threads = sharing.threads
-    if sharing.beside:
+    if sharing.adjacent:
         if len(outer) + len(columns) > 1:
             schedule.reorder(*outer, *columns)
-        block, row = schedule.split(fused_loops(schedule, outer), [None, sharing.beside])
+        block, row = schedule.split(fused_loops(schedule, outer), [None, sharing.adjacent])
         schedule.bind(block, "blockIdx.x")
         schedule.bind(row, "threadIdx.x")
         return row

@@ -114,8 +114,8 @@ def _last_long(seen: Sequence[frozenset[int]], shape: Sequence[Any]) -> frozense
     return long[-1] if long else frozenset()
 
 
-def terms_are_beside(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
-    """Whether terms of reductions beside each other are in one sector of memory, of any tensor."""
+def terms_are_adjacent(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether terms of adjacent reductions are in one sector of memory, of any tensor."""
     node = schedule.get(block)
     spatial = [v.var for v in node.iter_vars if int(v.iter_type) == 0]
     long = [
@@ -135,7 +135,7 @@ def terms_are_beside(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 
 
 def _stride(index: Any, axis: Any) -> int:
-    """By how much an axis moves an index; 0 where that is no number."""
+    """By how much an axis moves an index; 0 where that is not a number."""
     linear = detect_linear_equation(index, [axis])
     return abs(int(linear[0])) if linear and isinstance(linear[0], IntImm) else 0
 

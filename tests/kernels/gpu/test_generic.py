@@ -71,7 +71,7 @@ def test_small_rows_share_a_block(shape: tuple[int, ...], blocks: int):
     ((2, 256, 8192), (1,), 512, (32, 16)), ((2, 50, 9001), (1,), 141, (128, 1)),
     ((37, 257), (0,), 257, (32, 1)), ((1, 64, 32768), (1,), 1024, (32, 8)),
 ])  # fmt: skip
-def test_threads_share_reductions_that_are_beside_each_other(
+def test_threads_share_adjacent_reductions(
     shape: tuple[int, ...], axes: tuple[int, ...], grid: int, block: tuple[int, int]
 ):
     """Neighbouring threads read neighbouring elements, and no more share one than fill a GPU."""
@@ -102,8 +102,8 @@ def check_sums(shape: tuple[int, ...], axes: tuple[int, ...], grid: int, block: 
 
 
 @pytest.mark.parametrize("shape", [(1, 32, 16, 24), (2, 3, 7, 8), (3, 130, 40)])
-def test_channels_are_normalised_beside_each_other(shape: tuple[int, ...]):
-    """Threads of a block have pixels beside each other, and some share the channels of each."""
+def test_channels_are_normalised_next_to_each_other(shape: tuple[int, ...]):
+    """Threads of a block have adjacent pixels, and some share the channels of each."""
     group, inputs = single("Softmax", [draw(*shape)], [TensorInfo("float32", shape)], {"axis": 1})
     kernel = generate(group, TARGET)
     (launch,) = kernel.launches
