@@ -1,7 +1,10 @@
 """Which operators of well-known networks become one kernel."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from compiler.graph.targets import set_target
@@ -197,7 +200,7 @@ def looked_up(rows: int, width: int, target: str) -> list[list[str]]:
     axes = b.constant([1], "int64")
     total = b.op("ReduceSum", kept, axes, shape=(rows, width), keepdims=0)
     values = np.random.default_rng(7).uniform(-1, 1, (rows, 8)).astype(np.float32)
-    inputs = {"x": values, "index": np.zeros((rows, 1), np.int64)}
+    inputs: dict[str, NDArray[Any]] = {"x": values, "index": np.zeros((rows, 1), np.int64)}
     model = Model(b.finish(b.op("Relu", x), total), b.weights, inputs)
     set_target(model.module, target)
     return sorted(nodes_of(run(model, "fuse-operators")))
