@@ -1,7 +1,10 @@
 """Weights that a run selects from, in 16 bits."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
@@ -19,13 +22,13 @@ def test_weights_that_a_run_selects_are_stored_as_what_they_multiply(selects: st
     b = GraphBuilder()
     x, chosen = b.input("x", (4, 16)), b.input("chosen", (4, 1), "int64")
     table = b.weight(np.random.default_rng(5).standard_normal((8, 16, 24)).astype(np.float32))
-    kind = {"axis": 0} if selects == "Gather" else {"batch_dims": 0}
+    kind: dict[str, Any] = {"axis": 0} if selects == "Gather" else {"batch_dims": 0}
     shape = (4, 1, 16, 24) if selects == "Gather" else (4, 16, 24)
     matrices = b.op(selects, table, chosen, shape=shape, **kind)
     terms = "td,tkdh->th" if selects == "Gather" else "td,tdh->th"
     y = b.op("Einsum", b.op("Tanh", x), matrices, shape=(4, 24), equation=terms)
     draw = np.random.default_rng(6)
-    inputs = {"x": draw.standard_normal((4, 16)).astype(np.float32),
+    inputs: dict[str, NDArray[Any]] = {"x": draw.standard_normal((4, 16)).astype(np.float32),
               "chosen": draw.integers(0, 8, (4, 1))}  # fmt: skip
     model = Model(b.finish(y), b.weights, inputs)
     exact = interpret(model.module, model.weights, inputs)
