@@ -71,6 +71,14 @@ def test_few_elements_are_selected(rows: int, length: int, count: int):
     check(draw((rows, length), "float32"), count)
 
 
+@pytest.mark.parametrize(("length", "count"), [(8, 2), (32, 32), (31, 5), (1, 1), (2, 1)])
+def test_a_warp_sorts_short_rows_at_once(length: int, count: int):
+    """As those of a router: an element for each lane, of every type, with ties and NaN."""
+    for dtype in (*FLOATS, *INTEGERS):
+        check(draw((37, length, 2), dtype), count, 1, count % 2 == 0, WARP)
+    assert best(of_length(length, count, 16), TARGET).template is BY_NAME["select"]
+
+
 def test_registers_hold_a_row():
     template = BY_NAME["select"]
     (config, *_) = template.configs(problem_of(1, 1025, 5), TARGET)

@@ -3,7 +3,7 @@
 //
 // The SHARERS threads of a row keep its keys in registers. They count the keys below a bound, which gets one
 // bit at a time from the top, and among equal keys the positions below one, so that the result is that of a
-// stable sort. It uses top_k.cuh, which says what keys and entries are; `P` holds the constants of one problem.
+// stable sort. A row of a warp with an element for each lane is sorted at once. It uses top_k.cuh, which says what keys and entries are; `P` holds the constants of one problem.
 
 // The sum over the threads of a row, in each of them; `sums` has a place for each of their warps, twice, of
 // which calls use one in turns.
@@ -49,6 +49,14 @@ __device__ __forceinline__ void select_rows(const Source& source, const Target& 
   for (int i = 0; i < P::ITEMS; i++) {
     const int position = i * P::SHARERS + lane;
     keys[i] = exists && position < P::LENGTH ? source(static_cast<int>(row), position).key : static_cast<Key>(-1);
+  }
+  if constexpr (P::ITEMS == 1 && P::SHARERS == 32) {
+    const E own{keys[0], lane};
+    int rank = 0;
+#pragma unroll
+    for (int other = 0; other < P::LENGTH; other++) rank += E{__shfl_sync(~0u, keys[0], other, 32), other}.before(own);
+    if (exists && lane < P::LENGTH && rank < P::COUNT) target(static_cast<int>(row), 0, rank, own);
+    return;
   }
   if (lane == 0) counts[own_row] = 0;
   // The largest key below which fewer than COUNT are, unless exactly COUNT are below a bound on the way.

@@ -26,8 +26,8 @@ MOST_COUNT = 1024
 KEY_BYTES, OTHER_REGISTERS = 128, 32
 """Bytes of keys that a thread keeps in registers, and registers for all else."""
 
-THREADS = 128
-"""Threads of a block, unless a row has more."""
+WARP, THREADS = 32, 128
+"""Threads of a warp, and of a block, unless a row has more."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class Config:
     def threads(self) -> int:
         """Threads of a block."""
         return max(THREADS, self.sharers)
+
+    def sorts_at_once(self, problem: Problem) -> bool:
+        """Whether the lanes of a warp have an element each, which needs no search."""
+        return self.sharers == WARP and problem.length <= WARP
 
     def items(self, problem: Problem) -> int:
         """The elements of a thread."""
@@ -79,7 +83,7 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """Warps and blocks whose registers hold a row."""
         most = KEY_BYTES // max(4, ELEMENT_BYTES[problem.dtype])
-        for config in map(Config, (32, 128, 256, 512, 1024)):
+        for config in map(Config, (WARP, 128, 256, 512, 1024)):
             fits = config.shared_bytes(problem) <= DEFAULT_SHARED_BYTES
             if config.items(problem) <= most and fits:
                 yield config
@@ -93,9 +97,11 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
         resident = device.resident_blocks(config.threads, registers, shared)
         together = min(resident, ceil_div(blocks, device.sms))
         warps = max(1.0, together * config.threads / 32 / SCHEDULERS)
-        step = STEP_US + (BARRIER_US if config.sharers > 32 else 0) + items * warps * COMPARED_US
-        ranks = ceil_div(problem.count, config.sharers) * problem.count * warps * RANKED_US
         waves = ceil_div(blocks, resident * device.sms)
+        if config.sorts_at_once(problem):
+            return 1e3 * (LAUNCH_US + waves * problem.length * warps * RANKED_US)
+        step = STEP_US + (BARRIER_US if config.sharers > WARP else 0) + items * warps * COMPARED_US
+        ranks = ceil_div(problem.count, config.sharers) * problem.count * warps * RANKED_US
         return 1e3 * (LAUNCH_US + waves * (8 * size * step + ranks))
 
     def emit(
