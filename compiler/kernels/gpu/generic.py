@@ -450,17 +450,33 @@ def element_threads(elements: int) -> int:
 
 
 def separate(schedule: UntypedSchedule) -> UntypedSchedule:
-    """Make each root block a kernel."""
-    for block in root_blocks(schedule):
-        if not is_reduction(schedule, block):
-            tiles = find_tiles(schedule, block)
-            if tiles is None:
-                bind_elements(schedule, block, several=True)
+    """Make each root block a kernel, a reduction one with what is computed of its result alone."""
+    blocks = root_blocks(schedule)
+    while blocks:
+        block = blocks.pop(0)
+        if is_reduction(schedule, block):
+            if blocks and (rows := _epilogue_rows(schedule, block, blocks[0])) is not None:
+                _schedule_rows(schedule, [block], blocks.pop(0), rows)
             else:
-                bind_tiles(schedule, block, tiles)
+                _separate_reduction(schedule, block)
+        elif (tiles := find_tiles(schedule, block)) is not None:
+            bind_tiles(schedule, block, tiles)
         else:
-            _separate_reduction(schedule, block)
+            bind_elements(schedule, block, several=True)
     return schedule
+
+
+def _epilogue_rows(
+    schedule: UntypedSchedule, block: SBlockRV, following: SBlockRV
+) -> list[int] | None:
+    """The axes of the next block, if only it uses a reduction, for each result an element."""
+    if is_reduction(schedule, following) or writes_result(schedule, block):
+        return None
+    loops = spatial_loops(schedule, following)[0]
+    same = iterations(schedule, loops) == iterations(schedule, spatial_loops(schedule, block)[0])
+    (user, *others) = [schedule.get(own) for own in schedule.get_consumers(block)]
+    alone = user.same_as(schedule.get(following)) and not others
+    return row_axes(schedule, [block], following) if same and alone else None
 
 
 def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:

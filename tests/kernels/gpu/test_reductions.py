@@ -188,6 +188,24 @@ def test_blocks_share_the_reductions_of_few_long_rows():
     np.testing.assert_allclose(result, powers / powers.sum(-1, keepdims=True), 1e-5)
 
 
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@pytest.mark.parametrize("shape", [(3, 40_000), (40, 300), (9000, 5)])
+def test_what_is_computed_of_a_result_is_in_its_kernel(shape: tuple[int, int]):
+    """As a mean besides the elements: one launch for these, one or two for the mean."""
+    x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    rows, means = TensorInfo("float32", shape), TensorInfo("float32", (shape[0], 1))
+    operators = (
+        Node("Mul", {}, (0, 0), (1,)),
+        Node("ReduceMean", {"axes": [1], "keepdims": 1}, (1,), (2,)),
+    )
+    group = Group("squares", (rows, rows, means), 1, (False,), {}, operators, (1, 2))
+    kernel = generate(group, TARGET)
+    assert len(kernel.launches) == (3 if parts_of(*shape) > 1 else 2)
+    squares, mean = Program(kernel).run(kernel, group, [x])
+    np.testing.assert_array_equal(squares, x * x)
+    np.testing.assert_allclose(mean, np.square(x.astype(np.float64)).mean(1, keepdims=True), 1e-5)
+
+
 def test_a_reduction_that_stays_a_race_is_an_error(monkeypatch: pytest.MonkeyPatch):
     group, _ = reduction("ReduceSum", numbers(1000))
     monkeypatch.setattr(lower, "REDUCTION_PASSES", [])
