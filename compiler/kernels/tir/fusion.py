@@ -170,10 +170,11 @@ class FusionContext:
         tvm_ffi.structural_walk(statement, (Var, visit))
         return not indices
 
-    def store_each(self, value: Any, places: Sequence[Sequence[Any]]) -> Stmt:
+    def store_each(self, value: Any, places: Sequence[Sequence[Any] | None]) -> Stmt:
         """Store the element of each result at its index in `places`, given one of the anchor's.
 
-        It may follow from that element or not, as in a Concat.
+        It may follow from that element or not, as in a Concat. Of a result without a place no
+        element is stored.
         """
         return self._store_each(value, places, None)
 
@@ -181,13 +182,13 @@ class FusionContext:
         places = [self._index_of(tensor, indices) for tensor in self.results]
         return self._store_each(value, places, place)
 
-    def _store_each(self, value: Any, places: Sequence[Sequence[Any]], place: Any) -> Stmt:
-        """Store an element of each result."""
-        wanted = [tensor(*at) for tensor, at in zip(self.results, places, strict=True)]
-        code = expand(wanted, self._leaf(value, place))
+    def _store_each(self, value: Any, places: Sequence[Sequence[Any] | None], place: Any) -> Stmt:
+        """Store an element of each result that has a place."""
+        results = zip(self.results, self.writes, self.stored, places, strict=True)
+        stores = [(own, to, info, at) for own, to, info, at in results if at is not None]
+        code = expand([own(*at) for own, _, _, at in stores], self._leaf(value, place))
         statements: list[Stmt] = [Bind(variable, bound) for variable, bound in code.steps]
-        results = zip(self.writes, code.results, self.stored, places, strict=True)
-        for target, element, info, at in results:
+        for (_, target, info, at), element in zip(stores, code.results, strict=True):
             if info.folded:
                 statements += _fold(target, element, info.folded)
                 continue

@@ -130,3 +130,23 @@ def test_threads_of_many_elements_have_several():
     assert kernel is not None
     assert kernel.launches[0].grid[0] == 690
     check(group)
+
+
+@pytest.mark.parametrize("sizes", [(5, 11, 1), (8, 8)])
+def test_parts_of_any_size_are_one_launch(sizes: tuple[int, ...]):
+    """The parts of a Split, one of them changed."""
+    rows, width = 37, sum(sizes)
+    parts = [TensorInfo("float32", (rows, size)) for size in sizes]
+    values = (TensorInfo("float32", (rows, width)), *parts, parts[0])
+    numbers = tuple(range(1, len(sizes) + 1))
+    split = Node("Split", {"axis": 1, "sizes": list(sizes)}, (0,), numbers)
+    operators = (split, Node("Tanh", {}, (1,), (len(sizes) + 1,)))
+    group = Group("parts", values, 1, (False,), {}, operators, (*numbers[1:], len(sizes) + 1))
+    kernel = kernel_in("pointwise", group, TARGET)
+    assert kernel is not None
+    assert len(kernel.launches) == 1
+    x = draw(rows, width, seed=3)
+    first, *others = numpy.split(x, numpy.cumsum(sizes)[:-1], axis=1)
+    results = run_twice(kernel, group, [x])
+    for result, expected in zip(results, [*others, numpy.tanh(first)], strict=True):
+        numpy.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)

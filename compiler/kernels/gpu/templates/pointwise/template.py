@@ -1,5 +1,5 @@
 """Operators of single elements with several results in one loop: a thread computes the same element
-of each.
+of each that has so many.
 
 Shared intermediate values are computed once and stay in registers, so that the text grows linearly
 with the number of operators, and the results do not need separate kernels.
@@ -8,13 +8,16 @@ with the number of operators, and the results do not need separate kernels.
 from collections.abc import Collection, Sequence
 from math import prod
 
+from tvm.tirx import Stmt
+
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import element_threads, items_of
+from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import Folds, KernelSource, OneWay
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.kernels.tir.loops import variable
+from compiler.kernels.tir.loops import sequence, variable
 from compiler.net.operators import KINDS, Kind
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
@@ -27,22 +30,22 @@ HALVES = ("float16", "bfloat16")
 
 
 class Pointwise(OneWay[int, GpuTarget], Folds):
-    """A group of elementwise operators whose results have as many elements each: the problem.
+    """A group of elementwise operators; the problem is the most elements of a result.
 
-    With several results, elements may also come from elsewhere.
+    With several results, elements may also come from elsewhere, as those of the parts of a Split.
     """
 
     name = "pointwise"
     folds_ranges = True
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[int]:
-        """The elements of a result; one of few operators is left to the generic schedule."""
+        """The most elements of a result; one of few operators is left to the generic schedule."""
         single = len(group.writes) == 1 and len(group.operators) <= MANY
         counts = {prod(info.shape) for info in group.writes}
         plain = not any(info.block for info in group.writes)
         same = plain or len({info.shape for info in group.writes}) == 1
-        matches = same and len(counts) == 1 and not single
-        return [*counts] if matches and _is_pointwise(group, _kinds(group)) else []
+        matches = same and all(counts) and not single and _is_pointwise(group, _kinds(group))
+        return [max(counts)] if matches else []
 
     def estimate_ns(self, problem: int, config: None, target: GpuTarget) -> float:
         """Unknown: no other template matches such a group."""
@@ -51,10 +54,17 @@ class Pointwise(OneWay[int, GpuTarget], Folds):
     def emit(self, group: Group, problem: int, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of all results."""
         context, element = FusionContext(group, None), variable("element")
-        places = [unflatten_index(element, info.shape) for info in group.writes]
-        statement = context.store_each(None, places)
+        statements: list[Stmt] = []
+        for count in dict.fromkeys(prod(info.shape) for info in group.writes):
+            places = [
+                unflatten_index(element, info.shape) if prod(info.shape) == count else None
+                for info in group.writes
+            ]
+            stored = context.store_each(None, places)
+            few = tirx.IfThenElse(element < count, stored, None)
+            statements.append(stored if count == problem else few)
         name = f"{group.name}_element"
-        function = device_function(name, context, statement, [element], target)
+        function = device_function(name, context, sequence(statements), [element], target)
         return _kernel(group, function, problem)
 
 
@@ -73,11 +83,11 @@ def _is_tiled(operator: Node[int]) -> bool:
 
 
 def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
-    """Whether each operator is of a kind, with one result, and computes in 32 bits or more."""
+    """Whether each operator is of a kind, and computes in 32 bits or more."""
     for op in group.operators:
         used = [group.values[i].dtype for i in (*op.inputs, *op.outputs) if i is not None]
         narrow = op.type != "Cast" and not set(HALVES).isdisjoint(used)
-        if KINDS[op.type] not in kinds or len(op.outputs) > 1 or narrow:
+        if KINDS[op.type] not in kinds or narrow:
             return False
     return True
 
