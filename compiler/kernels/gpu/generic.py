@@ -259,7 +259,7 @@ def _schedule_rows(
     outer = [loops[i] for i in rows]
     inner = [loop for i, loop in enumerate(loops) if i not in rows]
     alone = prod(extents(schedule, inner)) == 1
-    longest = max(reductions, key=lambda block: _length(schedule, block))
+    longest = max(reductions, key=lambda own: iterations(schedule, spatial_loops(schedule, own)[1]))
     sharing = sharing_of(schedule, longest, alone)
     if sharing.threads == 1:
         thread = bind_elements(schedule, sink)
@@ -274,9 +274,8 @@ def _schedule_rows(
     for block in reversed(reductions):
         schedule.compute_at(block, row)
         _set_scope(schedule, block, sharing.scope)
-        reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
-        loops = list(schedule.get_loops(block))[-reduced:]
-        _, thread = schedule.split(schedule.fuse(*loops), [None, sharing.threads])
+        reduced = spatial_loops(schedule, block)[1] or [schedule.add_unit_loop(block)]
+        _, thread = schedule.split(schedule.fuse(*reduced), [None, sharing.threads])
         schedule.bind(thread, sharing.axis)
 
 
@@ -338,11 +337,6 @@ def row_threads(length: int, count: int) -> int:
     if length <= WARP * WARP and count >= LEAST_BLOCKS * ROWS_THREADS // WARP:
         return WARP
     return WARP if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
-
-
-def _length(schedule: UntypedSchedule, block: SBlockRV) -> int:
-    """The elements of each reduction of a block, for the example sizes."""
-    return iterations(schedule, spatial_loops(schedule, block)[1])
 
 
 def fused_loops(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> LoopRV:
@@ -455,8 +449,9 @@ def separate(schedule: UntypedSchedule) -> UntypedSchedule:
     while blocks:
         block = blocks.pop(0)
         if is_reduction(schedule, block):
-            if blocks and (rows := _epilogue_rows(schedule, block, blocks[0])) is not None:
-                _schedule_rows(schedule, [block], blocks.pop(0), rows)
+            if blocks and (fused := _with_epilogue(schedule, block, blocks[0])) is not None:
+                schedule = fused
+                del blocks[0]
             else:
                 _separate_reduction(schedule, block)
         elif (tiles := find_tiles(schedule, block)) is not None:
@@ -466,17 +461,25 @@ def separate(schedule: UntypedSchedule) -> UntypedSchedule:
     return schedule
 
 
-def _epilogue_rows(
+def _with_epilogue(
     schedule: UntypedSchedule, block: SBlockRV, following: SBlockRV
-) -> list[int] | None:
-    """The axes of the next block, if only it uses a reduction, for each result an element."""
+) -> UntypedSchedule | None:
+    """A reduction in one kernel with the next block, if only that uses it, once for each result."""
     if is_reduction(schedule, following) or writes_result(schedule, block):
         return None
     loops = spatial_loops(schedule, following)[0]
     same = iterations(schedule, loops) == iterations(schedule, spatial_loops(schedule, block)[0])
-    (user, *others) = [schedule.get(own) for own in schedule.get_consumers(block)]
-    alone = user.same_as(schedule.get(following)) and not others
-    return row_axes(schedule, [block], following) if same and alone else None
+    users = [schedule.get(own) for own in schedule.get_consumers(block)]
+    alone = len(users) == 1 and users[0].same_as(schedule.get(following))
+    rows = row_axes(schedule, [block], following) if same and alone else None
+    if rows is None:
+        return None
+    together = schedule.copy()
+    try:
+        _schedule_rows(together, [block], following, rows)
+    except ScheduleError:
+        return None
+    return together
 
 
 def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:

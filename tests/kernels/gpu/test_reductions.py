@@ -206,6 +206,23 @@ def test_what_is_computed_of_a_result_is_in_its_kernel(shape: tuple[int, int]):
     np.testing.assert_allclose(mean, np.square(x.astype(np.float64)).mean(1, keepdims=True), 1e-5)
 
 
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@pytest.mark.parametrize(("shape", "axes"), [
+    ((2, 6, 4, 1), (0, 1, 2, 3)), ((2, 3, 4, 1, 3), (2, 3, 4)), ((1, 40, 1), (1,)),
+    ((3, 1, 5), (1,)),
+])  # fmt: skip
+@pytest.mark.parametrize("keep", [0, 1])
+def test_axes_of_one_element_are_reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep: int):
+    x = numbers(shape)
+    expected = x.astype(np.float64).sum(axes, keepdims=bool(keep))
+    attributes = {"axes": list(axes), "keepdims": keep}
+    group, inputs = single("ReduceSum", [x], [TensorInfo("float32", expected.shape)], attributes)
+    kernel = generate(group, TARGET)
+    assert len(kernel.launches) == 1
+    (result,) = Program(kernel).run(kernel, group, inputs)
+    np.testing.assert_allclose(result, expected, 1e-5)
+
+
 def test_a_reduction_that_stays_a_race_is_an_error(monkeypatch: pytest.MonkeyPatch):
     group, _ = reduction("ReduceSum", numbers(1000))
     monkeypatch.setattr(lower, "REDUCTION_PASSES", [])
