@@ -2,7 +2,6 @@
 else one kernel per loop nest."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,13 +13,21 @@ from tvm.tirx import ForKind
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.divergence import without_divergence
 from compiler.kernels.gpu.reducers import register_reducers
+from compiler.kernels.gpu.sharing import (
+    FULL,
+    LEAST_BLOCKS,
+    ROWS_THREADS,
+    WARP,
+    Sharing,
+    share_adjacent,
+    share_consecutive,
+)
 from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.sizes import at_hint, is_long, is_number, is_sum, variable_of
 from compiler.kernels.tir.access import (
-    SECTOR,
     axis_values,
     divisor_below,
     loop_extent,
@@ -70,21 +77,8 @@ def _loop(variable: Any, extent: int, tag: str, body: Any) -> Any:
 ELEMENT_THREADS, MANY_THREADS = 128, 256
 """Threads of a block where each computes separate elements, and of one of many blocks."""
 
-FULL, MOST_ITEMS = 1 << 17, 8
-"""Threads that half fill a large GPU, and the most elements of a thread where there are more."""
-
-SERIAL_LENGTH, SERIAL_RUN = 32, 8
-"""Up to this many elements, one thread computes a reduction: where neighbouring threads read
-neighbouring elements, and where its own elements are neighbours."""
-
-WARP = 32
-"""Threads that reduce without a barrier."""
-
-LEAST_TERMS = 4
-"""Fewest elements of each thread that shares a reduction with others."""
-
-ROWS_THREADS, LEAST_BLOCKS = 256, 264
-"""Threads of a block of several rows, and the fewest such blocks: two for each SM."""
+MOST_ITEMS = 8
+"""The most elements of a thread where there are more than half fill a large GPU."""
 
 PART_LENGTH = 1 << 10
 """Fewest elements of each part of a reduction that several blocks share."""
@@ -260,7 +254,7 @@ def _schedule_rows(
     inner = [loop for i, loop in enumerate(loops) if i not in rows]
     alone = prod(extents(schedule, inner)) == 1
     longest = max(reductions, key=lambda own: iterations(schedule, spatial_loops(schedule, own)[1]))
-    sharing = sharing_of(schedule, longest, alone)
+    sharing = _sharing(schedule, longest, alone)
     if sharing.threads == 1:
         thread = bind_elements(schedule, sink)
         for block in reversed(reductions):
@@ -279,64 +273,14 @@ def _schedule_rows(
         schedule.bind(thread, sharing.axis)
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """Threads that share one reduction; `adjacent` of a block's reductions are along threadIdx.x.
-
-    Without any the threads of a reduction are along it.
-    """
-
-    threads: int
-    adjacent: int = 0
-
-    @property
-    def axis(self) -> str:
-        """The threads of a reduction."""
-        return "threadIdx.y" if self.adjacent else "threadIdx.x"
-
-    @property
-    def scope(self) -> str:
-        """Where a block's results are until they are used: registers where all threads get them."""
-        return "local" if self.adjacent or self.threads <= WARP else "shared"
-
-
-def sharing_of(schedule: UntypedSchedule, block: SBlockRV, alone: bool = True) -> Sharing:
-    """How threads share the reductions of a block, each `alone` or with a row of results.
-
-    They read neighbouring elements: of one reduction, or of adjacent reductions. There
-    are no more threads than fill a GPU, and each has some elements where there are so many.
-    """
+def _sharing(schedule: UntypedSchedule, block: SBlockRV, alone: bool = True) -> Sharing:
+    """How threads share the reductions of a block, each `alone` or with a row of results."""
     spatial, reduced = spatial_loops(schedule, block)
     count, length = iterations(schedule, spatial), iterations(schedule, reduced)
-    sizes = extents(schedule, spatial)
-    few = length // LEAST_TERMS
-    if not terms_are_adjacent(schedule, block):
-        if not alone or (length > SERIAL_LENGTH and count * WARP < 2 * FULL):
-            return Sharing(row_threads(length, count))
-        return Sharing(1 if length <= SERIAL_RUN else _power_below(min(WARP, few)))
-    most = WARP if count >= LEAST_BLOCKS * WARP // 2 else SECTOR
-    adjacent = divisor_below(count, most) if all(map(is_number, sizes)) else 1
-    if adjacent < min(SECTOR, count):  # blocks are equal: their threads meet at barriers
-        serial = alone and (length <= SERIAL_LENGTH or count * WARP >= 2 * FULL)
-        return Sharing(1 if serial else row_threads(length, count))
-    threads = _power_below(min(2 * WARP * SECTOR // adjacent, few, 2 * FULL // count))
-    if alone and (length <= SERIAL_LENGTH or threads == 1):
-        return Sharing(1)
-    return Sharing(max(2, threads), adjacent)
-
-
-def _power_below(number: int) -> int:
-    """The largest power of two that is at most a number (at least 1)."""
-    return 1 << (max(1, number).bit_length() - 1)
-
-
-def row_threads(length: int, count: int) -> int:
-    """Threads that reduce each of `count` rows: part of a warp, a warp, or a block."""
-    if length <= WARP // 2:
-        return 1 << max(1, (length - 1).bit_length())
-    if length <= WARP * WARP and count >= LEAST_BLOCKS * ROWS_THREADS // WARP:
-        return WARP
-    return WARP if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
+    equal = all(map(is_number, extents(schedule, spatial)))
+    if terms_are_adjacent(schedule, block):
+        return share_adjacent(count, length, equal, alone)
+    return share_consecutive(count, length, alone)
 
 
 def fused_loops(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> LoopRV:
@@ -484,7 +428,7 @@ def _with_epilogue(
 
 def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:
     spatial, reduced = spatial_loops(schedule, block)
-    sharing = sharing_of(schedule, block)
+    sharing = _sharing(schedule, block)
     if sharing.threads == 1:
         single = len(schedule.get(block).writes) == 1
         copy = schedule.cache_write(block, 0, "local") if single else None
