@@ -1,6 +1,6 @@
 """A node of an operator graph: one application of an operator, from the model to the kernel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -154,3 +154,11 @@ class PreciseNode(Node[OperandT]):
 
 TypedNode = Node[OperatorInput]
 """A node whose operands have types, as the rules of operators read it."""
+
+Results = Array | Sequence[Array | None]
+Evaluation = Callable[[TypedNode], Results]
+"""The results of a node whose inputs are all known, in numpy.
+
+Floats are computed in float64 and rounded once where that differs from their type. Raises Mismatch,
+ValueError or IndexError for inputs that do not fit.
+"""

@@ -11,7 +11,7 @@ import numpy as np
 from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
-from compiler.net.node import Array, Node, OperatorInput, ShapeMismatch, TypedNode
+from compiler.net.node import Array, Evaluation, Node, OperatorInput, ShapeMismatch, TypedNode
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_name
 
@@ -58,14 +58,6 @@ def to_infer(outputs: int) -> Sequence[Any]:
 
 Rule = Callable[[TypedNode], Sequence[Shape]]
 """The shape of every result that an operator has or may have; raises Mismatch."""
-
-Results = Array | Sequence[Array | None]
-Evaluation = Callable[[TypedNode], Results]
-"""The results of a node whose inputs are all known, in numpy.
-
-Floats are computed in float64 and rounded once where that differs from their type. Raises Mismatch,
-ValueError or IndexError for inputs that do not fit.
-"""
 
 MapRule = Callable[[TypedNode, Sequence[Shape]], Maps]
 """The maps of each result of an operator, by the shapes of its results."""

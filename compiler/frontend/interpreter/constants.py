@@ -13,9 +13,9 @@ from compiler.net.attributes import Attribute, Mismatch, Shape
 from compiler.net.evaluation.registry import Array
 from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.facts import Facts
-from compiler.net.node import TypedNode
+from compiler.net.node import Evaluation, TypedNode
 from compiler.net.operators.shapes import axis_in
-from compiler.net.spec import Evaluation, Kind, OpSpec
+from compiler.net.spec import Kind, OpSpec
 
 ON_CONSTANTS: dict[str, Evaluation] = {}
 """The evaluation of each operator of ONNX without kernels."""

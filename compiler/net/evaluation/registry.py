@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from compiler.net.spec import Evaluation
+from compiler.net.node import Evaluation
 from compiler.support.registry import Registrar
 
 Array = np.ndarray
