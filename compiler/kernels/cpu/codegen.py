@@ -25,7 +25,7 @@ from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import CpuTarget
 
 _NOTES = re.compile(r", !(?:tbaa|dbg) !\d+| !dbg !\d+(?= \{)")
-"""Marks of debug data, and of aliases: buffers are told apart by `noalias`, and by themselves."""
+"""Marks of debug data, and of aliases: `noalias` says that buffers differ, or LLVM sees it."""
 
 _UNUSED = ("!", "    #dbg_", "@__tvm", "@__TVM", "@llvm.global_ctors")
 """The beginnings of lines of TVM's code that are metadata, debug data or globals of a module."""
@@ -57,7 +57,7 @@ _ELEMENT_BYTES = {
 _LAUNCH = re.compile(r"^define dllexport (void @.*\)) ", re.M)
 
 _OF_HALVES = re.compile(r"^define weak dso_local \w+ @__\w+hf\w+\(.*?^}\n", re.M | re.S)
-"""The conversions of float16 that TVM adds to every module, for processors without instructions."""
+"""The conversions of float16 that TVM adds to every module, for CPUs without instructions."""
 
 _LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
 

@@ -49,8 +49,8 @@ def _binds(node: Any) -> bool:
 class _Code:
     """The rules by which statements are split up.
 
-    `values` are the registers of variables, `before` the statements that precede the one at hand:
-    None outside of those that store or bind.
+    `values` are the registers of variables, `before` the statements that precede the present
+    one: None outside of those that store or bind.
     """
 
     def __init__(self) -> None:
