@@ -83,8 +83,7 @@ class SizedLanes(Nest):
         return sequence([*ahead, tirx.IfThenElse(within, whole, rest)])
 
     def whole_source(self, source: Var) -> Var:
-        """What the vectors of a whole chunk are read from, where the last one's are read from
-        another buffer."""
+        """The buffer of a whole chunk's vectors, where the last one's are read from another."""
         return source
 
     def chunk_start(self, place: Place, read: Summand, source: Var) -> Any:

@@ -167,7 +167,7 @@ class Sums:
         return [condition, *(n for own in self._followed(condition) for n in self.implied(own))]
 
     def _followed(self, condition: Integer) -> list[Integer]:
-        """What follows from a condition on a minimum, maximum or quotient, without it."""
+        """The conditions that follow from one on a minimum, maximum or quotient, without it."""
         kind, apply = condition.kind, self._terms.apply
         if kind not in ("<", "<="):
             return []
