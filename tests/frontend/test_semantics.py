@@ -117,6 +117,8 @@ def test_rules_are_chosen_one_by_one():
         ({"lstm-clip-cell": "torch"}, "lstm-clip-cell is 'torch': it is 'onnx' or 'onnxruntime'"),
         ("ort", "of all rules is 'ort'"),
         ("lstm-clip-cell", "'lstm-clip-cell' without a way: write lstm-clip-cell=onnx"),
+        ("onnx,onnxruntime", "a way for all rules twice"),
+        ("onnx,lstm-clip-cell=onnx, lstm-clip-cell=onnxruntime", "for lstm-clip-cell twice"),
         (3, "semantics is int 3"),
         ({3: "onnx"}, "semantics is dict"),
     ],

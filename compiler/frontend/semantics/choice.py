@@ -61,7 +61,11 @@ class Semantics:
                         f"semantics names the rule {way!r} without a way: write {way}=onnx or"
                         f" {way}=onnxruntime"
                     )
-            given = {rule.strip() or OTHER_RULES: way.strip() for rule, _, way in items}
+            rules = [rule.strip() or OTHER_RULES for rule, _, _ in items]
+            if twice := next((rule for rule in rules if rules.count(rule) > 1), None):
+                named = "all rules" if twice == OTHER_RULES else twice
+                raise ArgumentError(f"semantics chooses a way for {named} twice: name it once")
+            given = dict(zip(rules, (way.strip() for _, _, way in items), strict=True))
         return cls(dict(_checked(rule, way) for rule, way in (given or {}).items()))
 
     def way(self, rule: SemanticsRule) -> str | None:

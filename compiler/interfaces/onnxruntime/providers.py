@@ -69,7 +69,10 @@ class Provider:
                     arguments[name.removeprefix("flowloom_")] = PROVIDER_OPTIONS[name](text)
                 except ValueError as error:
                     raise ArgumentError(f"{self.name}: {name}={text!r}: {error}") from error
-        arguments["semantics"] = ",".join(filter(None, ("onnxruntime", arguments.get("semantics"))))
+        ways = [way for way in arguments.get("semantics", "").split(",") if way]
+        if not any(way.rpartition("=")[0].strip() in ("", "*") for way in ways):
+            ways.insert(0, "onnxruntime")  # for the rules that are not named
+        arguments["semantics"] = ",".join(ways)
         if self.options.get("use_tf32") == "0" and self.target == "cuda":
             arguments.setdefault("precision", "fp32")
         return arguments

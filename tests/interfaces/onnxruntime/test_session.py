@@ -55,6 +55,11 @@ def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
             {"flowloom_semantics": "lstm-clip-cell=onnx"},
             {"target": "cpu", "semantics": "onnxruntime,lstm-clip-cell=onnx"},
         ),
+        (
+            "CPUExecutionProvider",
+            {"flowloom_semantics": "onnx"},
+            {"target": "cpu", "semantics": "onnx"},
+        ),
         ("CUDAExecutionProvider", {"use_tf32": 0}, {"target": "cuda", "precision": "fp32"}),
         (
             "CUDAExecutionProvider",
