@@ -4,7 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
 
 from compiler.artifact import artifact
 from compiler.artifact.artifact import Artifact
@@ -48,12 +50,24 @@ def _is_loaded(value: object) -> bool:
     return hasattr(value, "run") and hasattr(value, "executor")
 
 
+def _mapping_to(kind: type[object], text: str) -> ArgumentKind:
+    """Mappings from names to objects of a class, which the text describes."""
+
+    def accepts(value: object) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        items = cast(Mapping[object, object], value).items()
+        return all(isinstance(name, str) and isinstance(item, kind) for name, item in items)
+
+    return ArgumentKind(f"a mapping from names to {text}", accepts)
+
+
 _COMPILED = "what compiler.compile made"
 _CONTENT: Mapping[str, ArgumentKind] = {
     "target": TEXT,
     "schedule": instance(Schedule, "a Schedule"),
-    "kernels": MAPPING,
-    "weights": MAPPING,
+    "kernels": _mapping_to(KernelSpec, "KernelSpecs"),
+    "weights": _mapping_to(np.ndarray, "numpy arrays"),
     "requirements": MAPPING,
     "choice": optional(instance(Choice, _COMPILED)),
     "tuning": optional(instance(TuningRecord, _COMPILED)),

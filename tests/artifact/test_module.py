@@ -155,3 +155,13 @@ def test_a_pipe_in_place_of_the_manifest_is_refused(tmp_path: Path):
     os.mkfifo(tmp_path / "manifest.json")
     with pytest.raises(ArtifactError, match="not a regular file"):
         compiler.load(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", ["kernels", "weights"])
+def test_what_a_module_cannot_have_among_its_parts_is_refused_by_name(wrong: str):
+    given: dict[str, Any] = {"target": "cpu", "schedule": chain(), "kernels": kernels()}
+    given |= {"weights": WEIGHTS}
+    parts: dict[str, Any] = {**given[wrong]}
+    given[wrong] = {**parts, next(iter(parts)): [1.0]}
+    with pytest.raises(ArgumentError, match=f"^{wrong} is dict .* a mapping from names to"):
+        Module(Artifact(**given))
