@@ -174,7 +174,7 @@ SIZE = whole()
 MOST_RUN_THREADS = 8192
 """The most threads of a run: Linux is built for at most as many cores."""
 THREAD_COUNT = whole(1, MOST_RUN_THREADS)
-SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
+SIZES_BY_NAME = ArgumentKind(f"a mapping from names to sizes, each {SIZE.text}", _are_sizes)
 MAPPING = instance(Mapping, "a mapping")
 BOOLEAN = instance(bool, "True or False")
 SEQUENCE = ArgumentKind("a list", _is_list)
