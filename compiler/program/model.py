@@ -26,7 +26,7 @@ from compiler.program.signature import (
     ValueType,
     check_declared_types,
     checked_inputs,
-    example_of,
+    examples_of,
     input_symbols,
 )
 from compiler.support.arguments import (
@@ -186,13 +186,13 @@ class DynamicModule:
     def prepare(self, sizes: Mapping[str, int] | None = None) -> None:
         """Compile now the segments that read input tensors alone, for sizes by symbol.
 
-        Raises ShapeError for a dimension whose size is neither fixed nor given, and ModelError if a
-        file of the model's data was written to since it was read.
+        Raises ShapeError for a dimension whose size is neither fixed nor given, or a size that no
+        dimension has open, and ModelError if a file of the model's data was written to since it was
+        read.
         """
         check_arguments({"sizes": sizes}, PREPARE)
         self._model.context.check_data()
-        tensors = [type for type in self.inputs if type.kind == "tensor"]
-        self._body.prepare({type.name: example_of(type, sizes or {}) for type in tensors})
+        self._body.prepare(examples_of(self.inputs, sizes or {}))
         self._model.context.check_data()
 
     def verify(self) -> None:

@@ -11,6 +11,7 @@ from compiler.backends.memory import numpy_dtype
 from compiler.errors import COMPILED_IN, ModelError, ShapeError
 from compiler.program.host import HostMap, HostSequence, HostValue
 from compiler.program.resident import ResidentTensor
+from compiler.support.arguments import closest_name
 from compiler.tensors.dtypes import numpy_name
 
 TEXT_KINDS = "OSU"
@@ -174,18 +175,30 @@ def input_symbols(inputs: Iterable[ValueType]) -> dict[str, tuple[str | None, ..
     return {type.name: axis_symbols(type) for type in inputs if type.shape is not None}
 
 
-def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
-    """Zeros of a tensor's type, for sizes by symbol (`input.axis` if it has none).
+def examples_of(types: Iterable[ValueType], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Zeros of tensors' types by input, for sizes by symbol (`input.axis` if it has none).
 
-    Raises ShapeError for a dimension whose size is neither fixed nor given.
+    Raises ShapeError for a dimension whose size is neither fixed nor given, and for a size of none.
     """
+    tensors = [type for type in types if type.kind == "tensor"]
+    symbols = {symbol for type in tensors for symbol in axis_symbols(type) if symbol}
+    if unknown := [name for name in sizes if name not in symbols]:
+        raise ShapeError(
+            f"{unknown[0]!r} is not an open dimension: {closest_name(unknown[0], sorted(symbols))}"
+        )
+    return {type.name: _example_of(type, sizes) for type in tensors}
+
+
+def _example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     if type.shape is None:
         raise ShapeError(f"the input {type} has any rank: run the model once instead")
     shape: list[int] = []
     for axis, (size, symbol) in enumerate(zip(type.shape, axis_symbols(type), strict=True)):
         extent = size if isinstance(size, int) else sizes.get(symbol or "")
         if extent is None:
-            raise ShapeError(f"dimension {axis} of the input {type} is open: give its size")
+            raise ShapeError(
+                f"dimension {axis} of the input {type} is open: give the size of {symbol!r}"
+            )
         shape.append(extent)
     return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)  # takes no memory
 

@@ -135,8 +135,8 @@ def optional(kind: ArgumentKind) -> ArgumentKind:
 def _are_sizes(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
-    sizes = cast(Mapping[object, object], value).values()
-    return all(SIZE.accepts(size) for size in sizes)
+    sizes = cast(Mapping[object, object], value).items()
+    return all(isinstance(name, str) and SIZE.accepts(size) for name, size in sizes)
 
 
 def _is_shape(value: object) -> bool:

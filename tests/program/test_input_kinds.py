@@ -164,3 +164,18 @@ def test_a_model_with_inputs_of_any_kind_is_prepared(kind: str):
     module.prepare({"n": 300})
     z = module.run({"x": VALUES[kind], "w": np.zeros(300, np.float32)})["z"]
     np.testing.assert_array_equal(z, np.ones(300, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"n": 3, "m": 4}, "'m' is not an open dimension: there are n, w.1"),
+        ({"n": 3, "w.0": 4}, "'w.0' is not an open dimension: did you mean 'w.1'"),
+        ({"n": 3}, "dimension 1 of the input w .* is open: give the size of 'w.1'"),
+    ],
+)
+def test_sizes_of_other_dimensions_are_refused(sizes: dict[str, int], message: str):
+    module = compiled("g (float[n, ?] w) => (float[n, ?] z) { z = Exp(w) }")
+    with pytest.raises(ShapeError, match=message):
+        module.prepare(sizes)
+    module.prepare({"n": 3, "w.1": 4})
