@@ -254,7 +254,9 @@ def _schedule_rows(
     inner = [loop for i, loop in enumerate(loops) if i not in rows]
     alone = prod(extents(schedule, inner)) == 1
     longest = max(reductions, key=lambda own: iterations(schedule, spatial_loops(schedule, own)[1]))
-    sharing = _sharing(schedule, longest, alone)
+    # In blocks of channels, adjacent results are not those of adjacent reductions.
+    in_order = not int(schedule.get(sink).annotations.get(BLOCK_MARK, 0))
+    sharing = _sharing(schedule, longest, alone, in_order)
     if sharing.threads == 1:
         thread = bind_elements(schedule, sink)
         for block in reversed(reductions):
@@ -273,11 +275,16 @@ def _schedule_rows(
         schedule.bind(thread, sharing.axis)
 
 
-def _sharing(schedule: UntypedSchedule, block: SBlockRV, alone: bool = True) -> Sharing:
-    """How threads share the reductions of a block, each `alone` or with a row of results."""
+def _sharing(
+    schedule: UntypedSchedule, block: SBlockRV, alone: bool = True, in_order: bool = True
+) -> Sharing:
+    """How threads share the reductions of a block, each `alone` or with a row of results.
+
+    These are `in_order` where adjacent ones are of adjacent reductions.
+    """
     spatial, reduced = spatial_loops(schedule, block)
     count, length = iterations(schedule, spatial), iterations(schedule, reduced)
-    equal = all(map(is_number, extents(schedule, spatial)))
+    equal = in_order and all(map(is_number, extents(schedule, spatial)))
     if terms_are_adjacent(schedule, block):
         return share_adjacent(count, length, equal, alone)
     return share_consecutive(count, length, alone)

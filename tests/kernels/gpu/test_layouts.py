@@ -34,5 +34,6 @@ def test_layouts_change_no_result():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.group.name)
 def test_layouts_add_no_launch(case: Case):
+    """Parts of several sizes are one launch where none is in blocks, else one each at most."""
     plain, *others = [len(generate(group, TARGET).launches) for group in layouts(case.group)]
-    assert max(others) <= plain
+    assert max(others) <= max(plain, len(case.group.writes))
