@@ -38,7 +38,7 @@ Shaped = tuple[str, tuple[int, ...]]
 F = "float32"
 
 
-def node(type: str, inputs: Sequence[int], output: int, **attributes: Any) -> Node:
+def node(type: str, inputs: Sequence[int], output: int, **attributes: Any) -> Node[int]:
     """An operator of one result."""
     return Node(type, attributes, tuple(inputs), (output,))
 
@@ -46,14 +46,14 @@ def node(type: str, inputs: Sequence[int], output: int, **attributes: Any) -> No
 def group(
     name: str,
     reads: Sequence[Shaped],
-    operators: Sequence[Node],
+    operators: Sequence[Node[int]],
     values: Sequence[Shaped],
     weights: Sequence[int] = (),
 ) -> Group:
     """A group whose only result is that of its last operator."""
     infos = tuple(TensorInfo(*shaped) for shaped in (*reads, *values))
     flags = tuple(i in weights for i in range(len(reads)))
-    return Group(name, infos, len(reads), flags, {}, tuple(operators), operators[-1].outputs)
+    return Group(name, infos, len(reads), flags, {}, tuple(operators), tuple(operators[-1].outputs))
 
 
 def dense(length: int, depth: int, columns: int, epilogue: str) -> Group:
@@ -78,7 +78,7 @@ def attention(batch: int, length: int) -> Group:
     rows, heads = (F, (batch, length, 768)), [batch, length, 12, 64]
     split, by_head = (F, tuple(heads)), (F, (batch, 12, length, 64))
     keys, scores = (F, (batch, 12, 64, length)), (F, (batch, 12, length, length))
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     for i, perm in enumerate(([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])):
         operators.append(node("Reshape", [i], 4 + 2 * i, shape=heads))
         operators.append(node("Transpose", [4 + 2 * i], 5 + 2 * i, perm=perm))

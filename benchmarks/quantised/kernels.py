@@ -92,7 +92,7 @@ def group_of(
     types, block = (("uint8", "int8"), 16) if bits == 8 else (("float16", "float16"), 8)
     block = block if image else 0
     values = [TensorInfo(types[0], tuple(x), block), TensorInfo(types[1], tuple(w))]
-    operators: list[Node] = []
+    operators: list[Node[int]] = []
     constants: dict[int, numpy.ndarray] = {}
 
     def add(type: str, inputs: Sequence[int], dtype: str, own: Sequence[int], **kept: Any) -> int:

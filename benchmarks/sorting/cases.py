@@ -21,7 +21,7 @@ class Sorting:
         return f"{what}, {' x '.join(map(str, self.shape))}, axis {self.axis}, {self.dtype}"
 
     @property
-    def operator(self) -> Node:
+    def operator(self) -> Node[int]:
         """The operator on a tensor."""
         if self.count:
             return Node("TopK", {"axis": self.axis, "k": self.count}, (0,), (1, 2), "node")
@@ -39,4 +39,6 @@ class Sorting:
     def group(self) -> Group:
         """The operator as a group."""
         values = (TensorInfo(self.dtype, self.shape), *self.results)
-        return Group("sort", values, 1, (False,), {}, (self.operator,), self.operator.outputs)
+        return Group(
+            "sort", values, 1, (False,), {}, (self.operator,), tuple(self.operator.outputs)
+        )

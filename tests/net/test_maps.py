@@ -114,7 +114,8 @@ def maps_and_shapes(case: Case) -> tuple[Maps, list[tuple[int, ...]]]:
     """The maps of a case, and the shapes that its rule gives."""
     inputs = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in case.inputs]
     shapes = [t.shape for t in infer(case.op_type, inputs, case.attributes, case.outputs)]
-    return maps_of(case.op_type, inputs, case.attributes, shapes), shapes
+    node = OPERATORS[case.op_type].node(case.op_type, inputs, case.attributes, case.outputs)
+    return maps_of(node, shapes), shapes
 
 
 def test_every_movement_operator_has_a_generator() -> None:

@@ -98,7 +98,9 @@ def test_a_number_of_any_size_is_rounded_by_the_function():
     limits = numpy.iinfo("uint8")
     group = quantising("uint8", 0, limits.min, limits.max)
     first = group.operators[0]
-    alone = Group("round", group.values, 1, (False,), group.constants, (first,), first.outputs)
+    alone = Group(
+        "round", group.values, 1, (False,), group.constants, (first,), tuple(first.outputs)
+    )
     kernel = generate(alone, TARGET)
     assert "nearbyint" in kernel.text
     (found,) = run(kernel, alone, [X])

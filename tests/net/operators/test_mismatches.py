@@ -162,7 +162,7 @@ def test_nodes_of_other_forms(
 ):
     outputs = 2 if op_type in ("Split", "TopK") else 1
     with pytest.raises(Mismatch, match=match):
-        check_source(ModelNode(op_type, version, inputs, attributes, [True] * outputs))
+        check_source(ModelNode(op_type, version, list(inputs), attributes, [True] * outputs))
 
 
 FLAGS = [

@@ -70,7 +70,7 @@ class RowLanes(Nest):
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         sums, allocate = scratch("sums", self.tile.rows * self.part, self.operands.dtype)
         summed = self._all_summed(place, weights, source, sums)
-        return sequence([allocate, summed, self._stored(place, weights, sums)])
+        return sequence([allocate, summed, self._stored_rows(place, weights, sums)])
 
     def _all_summed(self, place: Place, weights: Var, source: Var, sums: Var) -> Stmt:
         return self._summed(place, weights, source, sums, self.tile.vectors)
@@ -106,7 +106,7 @@ class RowLanes(Nest):
 
         return sequence([step(*read, taps) for read, taps in self._reads.items()])
 
-    def _stored(self, place: Place, weights: Var, sums: Var) -> Stmt:
+    def _stored_rows(self, place: Place, weights: Var, sums: Var) -> Stmt:
         first = place.chunk % self.parts * self.part
         top = place.chunk // self.parts * self.tile.rows
 
