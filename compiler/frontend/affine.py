@@ -44,7 +44,8 @@ class Affine:
 
     def extend(self, operator: Node[Value], scale: np.ndarray, shift: np.ndarray) -> None:
         """Append a step."""
-        self.scale, self.shift = self.scale * scale, self.shift * scale + shift
+        self.scale = self.scale * scale
+        self.shift = self.shift * scale + shift
         self.largest = np.maximum(self.largest * np.abs(scale), np.abs(self.shift))
         self.steps.append(operator)
 

@@ -13,7 +13,8 @@ class Nodes:
 
     def __init__(self, fresh: Callable[[str], str], store: Callable[[str, np.ndarray], str]):
         self.made: list[onnx.NodeProto] = []
-        self.fresh, self.store = fresh, store
+        self.fresh = fresh
+        self.store = store
 
     def add(self, kind: str, *inputs: str | int | list[int] | np.ndarray, **given: Any) -> str:
         """Add a node, whose operands that are not names become int64 constants."""

@@ -183,9 +183,11 @@ def _located(name: str, location: str, folder: ModelFolder) -> str:
         except OSError as error:
             raise _missing(name, folder.path / location, str(error)) from error
     if not folder.holds(real):
-        way, remedy = " by a symbolic link", ""
+        way = " by a symbolic link"
+        remedy = ""
         if ".." in path.parts:
-            way, remedy = "", ", and save the model again with its name as the location"
+            way = ""
+            remedy = ", and save the model again with its name as the location"
         raise ModelError(
             f"the data of tensor {name!r} is outside the model's folder: {location!r} leads to "
             f"{real!r}{way}; put the file itself next to the model{remedy}"

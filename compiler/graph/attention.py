@@ -144,7 +144,8 @@ def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
 
 class _Finder:
     def __init__(self, network: Network, reads: bool):
-        self.network, self.reads = network, reads
+        self.network = network
+        self.reads = reads
         self.users, self.producers = users_of(network), producers_of(network)
         self.constants = network.constants
         self.outputs = frozenset(network.outputs)

@@ -101,7 +101,8 @@ def read_alias_classes(graph: GraphOp, block_bytes: int) -> AliasClasses:
 
 class _Reader:
     def __init__(self, graph: GraphOp, block_bytes: int):
-        self.graph, self.block_bytes = graph, block_bytes
+        self.graph = graph
+        self.block_bytes = block_bytes
         self.sets = DisjointSets()
         self.plain: list[SSAValue] = [*graph.body.block.args, *graph.results_yielded]
         self.gains: list[tuple[SSAValue, float]] = []

@@ -122,7 +122,8 @@ _NOWHERE = _Origin(frozenset(), True)
 
 class _Reader:
     def __init__(self, views: frozenset[OperatorOp], copies: frozenset[OperatorOp]) -> None:
-        self.views, self.copies = views, copies
+        self.views = views
+        self.copies = copies
         self.table = OperatorTable()
         self.origins: dict[SSAValue, _Origin] = {}
         self.tensors: dict[SSAValue, int] = {}
@@ -178,7 +179,8 @@ class _Reader:
             )
         shapes = {squeezed_shape(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
         reduces = OPERATORS[op.type_name].facts.reduces
-        rows, trailing = None, False
+        rows = None
+        trailing = False
         if reduces is not None and prod(shape := shape_of(op.inputs[0].type)):
             axes = set(reduces(node_of(op)))
             first = min(axes, default=len(shape))

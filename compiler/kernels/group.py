@@ -230,7 +230,8 @@ def takes_symbols(operator: str, gpu: bool) -> bool:
 
 def needed(operators: Sequence[Node[int]], outputs: Sequence[int]) -> tuple[Node[int], ...]:
     """The operators that results depend on, in order."""
-    wanted, kept = set(outputs), list[Node[int]]()
+    wanted = set(outputs)
+    kept = list[Node[int]]()
     for op in reversed(operators):
         if wanted.intersection(op.outputs):
             wanted.update(i for i in op.inputs if i is not None)
@@ -305,7 +306,9 @@ def _of_kernel(op: Node[int], symbols: Mapping[Symbol, Extent]) -> dict[str, Any
 
 
 def _info(value: SSAValue) -> TensorInfo:
-    dtype, shape, block = dtype_of(value.type), tuple(shape_of(value.type)), block_of(value.type)
+    dtype = dtype_of(value.type)
+    shape = tuple(shape_of(value.type))
+    block = block_of(value.type)
     return TensorInfo(dtype, shape, block)
 
 

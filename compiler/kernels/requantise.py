@@ -123,7 +123,8 @@ class _Rewriting:
 
     def _quantised(self, cast: Node[int]) -> _Quantised | None:
         """The number that a cast quantises; None if it was not rounded and clipped to the type."""
-        dtype, clip = self.values[cast.output].element, self._maker(cast, "Clip")
+        dtype = self.values[cast.output].element
+        clip = self._maker(cast, "Clip")
         if dtype not in _INTEGERS or clip is None or len(clip.inputs) < 3:
             return None
         limits = np.iinfo(dtype)

@@ -20,7 +20,8 @@ def with_shared_packings(
 
     `names` are those of the other modules' weights, as schedules name them.
     """
-    known, common = packings_by_key(names), dict[str, tuple[frozenset[str], ...]]()
+    known = packings_by_key(names)
+    common = dict[str, tuple[frozenset[str], ...]]()
     if not known:
         return dict(groups)
     for op in module.walk():

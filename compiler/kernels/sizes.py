@@ -180,7 +180,8 @@ def _flipped(monomial: Monomial, factor: int) -> Any:
     at = next((i for i, atom in enumerate(monomial) if isinstance(atom, Maximum)), None)
     if factor > 0 or at is None:
         return None
-    largest, others = monomial[at], (*monomial[:at], *monomial[at + 1 :])
+    largest = monomial[at]
+    others = (*monomial[:at], *monomial[at + 1 :])
     assert isinstance(largest, Maximum)
     least = reduce(tirx.min, (expression(as_size(-extent)) for extent in largest.extents))
     return least if (others, factor) == ((), -1) else _term(others, -factor) * least

@@ -220,7 +220,8 @@ def covered(reads: Sequence[AxisRead], operand: Shape, shape: Shape) -> list[ran
             if not 0 <= read.start < extent:
                 return [range(0)] * len(shape)
             continue
-        first, last = max(-read.start, 0), min(extent - read.start, shape[read.axis])
+        first = max(-read.start, 0)
+        last = min(extent - read.start, shape[read.axis])
         inside[read.axis] = range(first, max(first, last))
     return inside
 

@@ -95,7 +95,8 @@ class Matches:
     """
 
     def __init__(self, terms: Terms, *, all_constant: bool = False):
-        self.terms, self.all_constant = terms, all_constant
+        self.terms = terms
+        self.all_constant = all_constant
         self._matches: dict[tuple[Pattern, Term, Match], Replayed[Match]] = {}
         self._single: dict[tuple[Rule, Term], Iterable[Site]] = {}
         self._pairs: dict[tuple[Rule, Term], Replayed[tuple[int, Match]]] = {}

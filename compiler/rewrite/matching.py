@@ -17,7 +17,8 @@ class Matcher:
     """
 
     def __init__(self, matches: Matches, graph: Graph):
-        self.matches, self.graph = matches, graph
+        self.matches = matches
+        self.graph = graph
         self._by_kind = defaultdict[str, list[Term]](list)
         inside = reachable(graph)
         self._users = readers_of(inside)

@@ -152,7 +152,8 @@ def predict(
 
     With `early`, edges within graphs are programmatic where the later launch allows it.
     """
-    release, delay = None, None
+    release = None
+    delay = None
     if mode != "graph":
         release, delay = dispatch(schedule, works, mode, device.latencies)
         works = [

@@ -205,7 +205,8 @@ def _proved(extent: Extent, relation: Relation, ranges: Mapping[Symbol, Range]) 
     """Whether an extent compares so with 0, with symbols in ranges; None if for some sizes only."""
     low, high = bounds(extent, ranges)
     if low <= 0 <= high:
-        low, high = max(low, least(extent)), min(high, -least(-extent))
+        low = max(low, least(extent))
+        high = min(high, -least(-extent))
     always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
     never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
     return always[relation] if always[relation] or never[relation] else None

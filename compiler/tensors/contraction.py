@@ -19,7 +19,8 @@ class Contraction(StrEnum):
         """The word, with what a user asks for and reads."""
         way = str.__new__(cls, word)
         way._value_ = word
-        way.asked, way.text = asked, text
+        way.asked = asked
+        way.text = text
         return way
 
     BYTES = "all", "bytes", "bytes"

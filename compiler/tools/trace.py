@@ -79,7 +79,8 @@ def _summed(changes: Steps) -> Steps:
 
 
 Event = Mapping[str, Any]
-PREDICTED, MEASURED = 1, 2
+PREDICTED = 1
+MEASURED = 2
 
 
 def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -97,7 +97,8 @@ class _Memory:
         """Note a write; yields (task, begin, end, whether it wrote) of what was there."""
         segments = self._segments(begin, end)
         for index in segments:
-            first, last = self.begins[index], self.end_of(index)
+            first = self.begins[index]
+            last = self.end_of(index)
             task, _ = self.writers[index]
             if task != UNWRITTEN:
                 yield task, first, last, True

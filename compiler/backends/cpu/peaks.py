@@ -17,7 +17,8 @@ from compiler.target.devices import CORES, DeviceModel
 CHAINS = 12
 """Independent multiplications and additions in flight: two units, of up to six cycles' latency."""
 
-STEPS, TURNS = 1 << 16, 9
+STEPS = 1 << 16
+TURNS = 9
 
 MOVED_BYTES = 64 << 20
 """Copied at a time: more than a core's share of the caches."""

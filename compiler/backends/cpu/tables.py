@@ -18,13 +18,22 @@ from compiler.schedule.tasks import Control, Schedule, Task, View
 
 Words = NDArray[numpy.int64]
 
-LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
-PLACE_WORDS, CARRY_WORDS, CONTROL_WORDS = 6, 4, 18
-LAUNCH_BUFFERS, LAUNCH_BLOCKS, LAUNCH_CONTROL = 1, 2, 5
+LAUNCH_WORDS = 8
+STREAM_WORDS = 8
+TASK_WORDS = 7
+ENGINE_WORDS = 72
+PLACE_WORDS = 6
+CARRY_WORDS = 4
+CONTROL_WORDS = 18
+LAUNCH_BUFFERS = 1
+LAUNCH_BLOCKS = 2
+LAUNCH_CONTROL = 5
 SLOT_OFFSET = 1
 TASK_ORDER = 4
 TASK_AWAITED = 5
-SPAN_WORDS, ENGINE_SPANS, ENGINE_SPAN_COUNT = 5, 11, 13
+SPAN_WORDS = 5
+ENGINE_SPANS = 11
+ENGINE_SPAN_COUNT = 13
 NOT_YET = -1
 """The allocation of slots that a run sets."""
 PER_RUN = ("input", "output", "arena")
@@ -52,7 +61,8 @@ class ScheduleTables:
 
     def at(self, numbers: Words) -> "ScheduleTables":
         """The tables with these numbers where this one has positions among them."""
-        slots, launches = self.slots.copy(), self.launches.copy()
+        slots = self.slots.copy()
+        launches = self.launches.copy()
         slots[:, SLOT_OFFSET] = numbers[slots[:, SLOT_OFFSET]]
         launches[:, LAUNCH_BLOCKS] = numbers[launches[:, LAUNCH_BLOCKS]]
         return replace(self, slots=slots, launches=launches)

@@ -100,7 +100,9 @@ class CudaCall:
         shared_bytes: int,
         arguments: Sequence[int],
     ) -> None:
-        self.function, self.grid, self.block = function, grid, block
+        self.function = function
+        self.grid = grid
+        self.block = block
         self.shared_bytes = shared_bytes
         self.values = (ctypes.c_uint64 * max(1, len(arguments)))(*arguments)
         start = ctypes.addressof(self.values)
@@ -391,17 +393,23 @@ class CudaDriver:
         """Add a copy node."""
         params = self._cu.CUDA_MEMCPY3D()
         kind = self._cu.CUmemorytype
-        params.WidthInBytes, params.Height, params.Depth = nbytes, 1, 1
+        params.WidthInBytes = nbytes
+        params.Height = 1
+        params.Depth = 1
         params.srcPitch = params.dstPitch = nbytes
         params.srcHeight = params.dstHeight = 1
         if direction == "to_device":
-            params.srcMemoryType, params.srcHost = kind.CU_MEMORYTYPE_HOST, source
+            params.srcMemoryType = kind.CU_MEMORYTYPE_HOST
+            params.srcHost = source
         else:
-            params.srcMemoryType, params.srcDevice = kind.CU_MEMORYTYPE_DEVICE, source
+            params.srcMemoryType = kind.CU_MEMORYTYPE_DEVICE
+            params.srcDevice = source
         if direction == "from_device":
-            params.dstMemoryType, params.dstHost = kind.CU_MEMORYTYPE_HOST, destination
+            params.dstMemoryType = kind.CU_MEMORYTYPE_HOST
+            params.dstHost = destination
         else:
-            params.dstMemoryType, params.dstDevice = kind.CU_MEMORYTYPE_DEVICE, destination
+            params.dstMemoryType = kind.CU_MEMORYTYPE_DEVICE
+            params.dstDevice = destination
         add = self._cu.cuGraphAddMemcpyNode
         return check_status(
             add(graph, tuple(predecessors), len(predecessors), params, self._context)
@@ -416,8 +424,11 @@ class CudaDriver:
         nbytes: int,
     ) -> Handle:
         params = self._cu.CUDA_MEMSET_NODE_PARAMS()
-        params.dst, params.value, params.elementSize = destination, value, 1
-        params.width, params.height = nbytes, 1
+        params.dst = destination
+        params.value = value
+        params.elementSize = 1
+        params.width = nbytes
+        params.height = 1
         add = self._cu.cuGraphAddMemsetNode
         return check_status(
             add(graph, tuple(predecessors), len(predecessors), params, self._context)

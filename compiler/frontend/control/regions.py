@@ -48,7 +48,8 @@ def attempt(walker: "Specialiser") -> Generator[None]:
         yield
     except Unsupported:
         del graph.operators[operators:], walker.problems[problems:]
-        builder.graph, builder.node = graph, node
+        builder.graph = graph
+        builder.node = node
         walker.reported, walker.watch.outputs = reported, watched
         raise
 

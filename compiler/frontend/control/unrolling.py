@@ -125,7 +125,8 @@ class _Growth:
         own = graph.operators[self._read :]
         count = operator_count(own)
         visited = expansion.visited - self._visited
-        self._read, self._visited = len(graph.operators), expansion.visited
+        self._read = len(graph.operators)
+        self._visited = expansion.visited
         self.operators += count
         rest = self.trips - step - 1 if self.certain else 0
         if self.certain and self.trips == sys.maxsize:

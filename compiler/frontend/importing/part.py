@@ -113,7 +113,9 @@ def _obstacles(
 ) -> Obstacles:
     """The obstacles: contents that are needed, or else the problems of nodes."""
     makers = makers_of(graph)
-    known, split_at, askers = set[str](), set[str](), set[int]()
+    known = set[str]()
+    split_at = set[str]()
+    askers = set[int]()
     problems: dict[int, Sequence[Problem]] = {}
     for index, reported in found.items():
         needed = [p.error.value for p in reported if isinstance(p.error, NeedsValue)]

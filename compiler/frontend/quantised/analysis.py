@@ -89,7 +89,9 @@ class QuantisedGraph:
 
     def _dequantised(self, operator: Node[Value]) -> Dequantised:
         """The numbers of a DequantizeLinear, whose integers may have been moved themselves."""
-        integers, scale, zero = operator.operand(0), operator.operand(1), operator.inputs[2]
+        integers = operator.operand(0)
+        scale = operator.operand(1)
+        zero = operator.inputs[2]
         number = Dequantised(
             node=operator.node,
             dtype=integers.dtype,

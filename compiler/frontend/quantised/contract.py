@@ -119,7 +119,7 @@ def divided(
     if maker.type not in ("Add", "Relu"):
         return None
     operands = (value for value in maker.inputs if value is not None)
-    terms = [divided(builder, term, scale, makers, scaled, depth + 1) for term in operands]
+    terms = [divided(builder, term, scale, makers, scaled, depth=depth + 1) for term in operands]
     return None if None in terms else builder.one(maker.type, *terms)
 
 

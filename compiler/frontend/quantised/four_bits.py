@@ -55,7 +55,9 @@ def four_bits(value: Value) -> FourBits | None:
     operator = value.code
     if operator is None or operator.operand(0).dtype not in HALF_BYTES:
         return None
-    x, scale, zero = operator.operand(0), operator.operand(1), operator.inputs[2]
+    x = operator.operand(0)
+    scale = operator.operand(1)
+    zero = operator.inputs[2]
     if x.rank != 2 or scale.dtype != "float32" or value.dtype != "float32":
         return None
     axis: int = operator.attributes["axis"]

@@ -267,7 +267,8 @@ def _resize_by_scale(call: Call) -> Value:
     numbers |= {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
     if RESIZE_INTEGERS in call.onnxruntime:
         return interpolated_integers(call, numbers)
-    up, down = np.maximum(scales, 1), np.minimum(scales, 1)
+    up = np.maximum(scales, 1)
+    down = np.minimum(scales, 1)
     result = call.data
     parts = [(scales, "floor")] if mode == "linear" else [(up, "floor"), (down, "ceil")]
     for part, rounding in parts:

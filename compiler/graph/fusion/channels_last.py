@@ -74,7 +74,9 @@ def reshaped(order: ElementOrder, shape: tuple[int, ...]) -> ElementOrder | None
 
 def has_channels_last(order: ElementOrder, image: Sequence[int]) -> bool:
     """Whether a value holds the elements of an image (N, C, *spatial) with channels last."""
-    outer, channels, pixels = image[0], image[1], prod(image[2:])
+    outer = image[0]
+    channels = image[1]
+    pixels = prod(image[2:])
     if not order.size or order.shape[-1:] != (channels,):
         return False
     rows = reshaped(order, (outer, pixels, channels))

@@ -120,7 +120,8 @@ class Growth:
 
     def rows(self, v: int) -> Shape | None:
         """The shape of the rows that a node reduces, if what reads them may be in its kernel."""
-        node, longest = self.table.nodes[v], self.rules.roofline.longest_row
+        node = self.table.nodes[v]
+        longest = self.rules.roofline.longest_row
         if node.full is None or node.shape is None or node.trailing:
             return node.full if node.trailing else None
         return node.full if prod(node.full) <= longest * prod(node.shape) else None

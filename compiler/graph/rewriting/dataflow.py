@@ -154,7 +154,8 @@ def module_of(graph: Graph, like: GraphOp) -> ModuleOp:
 
 class _Writer:
     def __init__(self, end: Operation, values: dict[Term, SSAValue]):
-        self.end, self.values = end, values
+        self.end = end
+        self.values = values
         self.several: dict[Term, Sequence[SSAValue]] = {}
 
     def value(self, term: Term | None) -> SSAValue:

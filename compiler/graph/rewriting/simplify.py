@@ -91,7 +91,8 @@ def _slice_of_concat(terms: "Terms", x: "Term", axis: int, start: int, stop: int
     first = 0
     for part in x.operands:
         extent = part.shape[axis]
-        low, high = max(start - first, 0), min(stop - first, extent)
+        low = max(start - first, 0)
+        high = min(stop - first, extent)
         if low < high:
             bounds = {"axis": axis, "start": low, "stop": high}
             parts.append(terms.apply("Slice", [part], bounds))

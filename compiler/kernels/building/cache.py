@@ -103,7 +103,8 @@ class KernelCache:
         version: str | None = None,
     ):
         self.directory = cache_directory("") if directory is None else Path(directory)
-        self.limit, self._version = limit, version
+        self.limit = limit
+        self._version = version
         self._failed = self.directory is None
         if self._failed:
             warn_without_cache("there is no home directory")

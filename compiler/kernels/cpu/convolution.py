@@ -222,7 +222,8 @@ class Planes:
             first = as_size(minimum(extent, maximum(0, ceil_div(pad - phase, stride))))
             last = as_size(minimum(extent, ceil_div(size + pad - phase, stride)))
             return first, max(first, last) if is_number(first) and is_number(last) else last
-        zero, most = tirx.const(0, "int32"), expression(extent)
+        zero = tirx.const(0, "int32")
+        most = expression(extent)
         first = tirx.floordiv(expression(pad) - phase + (stride - 1), stride)
         last = tirx.floordiv(expression(size + pad) - phase + (stride - 1), stride)
         return tirx.max(zero, tirx.min(first, most)), tirx.min(last, most)

@@ -129,7 +129,8 @@ def _is_cpu(target: CpuTarget) -> bool:
     import tvm
     from tvm.target import codegen
 
-    triple, mcpu = triple_of(target), _llvm_name(target)
+    triple = triple_of(target)
+    mcpu = _llvm_name(target)
     with tvm.target.Target({"kind": "llvm", "mtriple": triple}):
         if not codegen.llvm_is_valid_cpu(mcpu, triple):
             return False

@@ -144,7 +144,8 @@ class PlaneWriter:
         So many elements `beyond` the last plane are cleared.
         """
         conv = self.planes.conv
-        channels, slices = conv.groups * conv.channels, conv.slices
+        channels = conv.groups * conv.channels
+        slices = conv.slices
         total = conv.batch * channels * slices
         run_planes = max(1, BLOCK_ELEMENTS // at_hint(stride))
 
@@ -174,7 +175,8 @@ class PlaneWriter:
             count = len(self.planes.column_phases)
 
             def one(phase: Any) -> Stmt:
-                own, start = (phase // count, phase % count), base + phase * self.planes.plane
+                own = (phase // count, phase % count)
+                start = base + phase * self.planes.plane
                 return sequence(fill(lead, start, own))
 
             return loop_over("phase", self.planes.phases, one)
@@ -260,7 +262,8 @@ class PlaneWriter:
         top, bottom = self.planes.inside(0, phase[0], self.planes.rows)
         left, right = self.planes.inside(1, phase[1], pitch)
         place = tuple(own - pad for own, pad in zip(phase, conv.pads, strict=True))
-        stride, count = conv.strides[1], right - left
+        stride = conv.strides[1]
+        count = right - left
 
         def rows(lanes: int) -> Stmt:
             vectors = RowVectors(left * stride + place[1], count, lanes, stride, stride - 1)
@@ -286,7 +289,8 @@ class PlaneWriter:
 
         Of elements apart a vector's last column may be after the row's, so that there are two.
         """
-        stride, chosen = self.planes.conv.strides[1], rows(1)
+        stride = self.planes.conv.strides[1]
+        chosen = rows(1)
         if stride == 1 or (stride <= MOST_APART and self.source.image_number is not None):
             for lanes in [n for n in (self.lanes // 4, self.lanes // 2, self.lanes) if n > 1]:
                 enough = expression(count) >= (lanes if stride == 1 else lanes + 1)

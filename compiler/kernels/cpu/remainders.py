@@ -49,7 +49,8 @@ def guard_loops(text: str) -> str:
 
 def _guarded(text: str, marks: dict[str, str]) -> str:
     """One function; `marks` gains the beginning of the metadata of each loop that is guarded."""
-    code, lines = _read(text), text.split("\n")
+    code = _read(text)
+    lines = text.split("\n")
     counters = {counter for value in code.divided for counter in _counters(code, value)}
     if not counters <= code.backs.keys():
         counters = set(code.backs)
@@ -86,7 +87,8 @@ class _Function:
 
 
 def _read(text: str) -> _Function:
-    code, block = _Function(), ""
+    code = _Function()
+    block = ""
     for number, line in enumerate(text.split("\n")):
         if label := _LABEL.match(line):
             block = label[1]
@@ -119,7 +121,8 @@ def _define(code: _Function, block: str, name: str, made: str) -> None:
 
 def _turn(code: _Function, counter: str) -> set[str]:
     """The blocks of a loop: what leads to its last one without its header."""
-    turn, pending = {code.headers[counter]}, [code.backs[counter]]
+    turn = {code.headers[counter]}
+    pending = [code.backs[counter]]
     while pending:
         block = pending.pop()
         if block not in turn:
@@ -141,7 +144,9 @@ def _is_power(made: str) -> bool:
 
 def _counters(code: _Function, value: str) -> set[str]:
     """The phis that a value depends on."""
-    phis, seen, pending = set[str](), set[str](), [value]
+    phis = set[str]()
+    seen = set[str]()
+    pending = [value]
     while pending:
         one = pending.pop()
         if one in code.phis:

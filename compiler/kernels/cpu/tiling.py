@@ -119,7 +119,8 @@ def image_step_slots(
     Tiles of output channels read the same `read_bytes` of the image again and again. Neighbouring
     taps of a kernel's row read the same lines.
     """
-    taps, phases = prod(conv.kernel), len(conv.planes.column_phases)
+    taps = prod(conv.kernel)
+    phases = len(conv.planes.column_phases)
     lines = conv.kernel[0] * phases * vectors if read_bytes > core.near_bytes else 0
     loads = taps * (core.loads.scalar * rows + core.crossing * vectors)
     all_loads = loads + FAR_SHARE * core.far * lines
@@ -138,7 +139,8 @@ def ranked(candidates: Iterable[Tile], cost: Callable[[Tile], float]) -> list[Pr
     """
     best: dict[tuple[int, int], PricedTile] = {}
     for tile in candidates:
-        slots, registers = cost(tile), (tile.rows, tile.vectors)
+        slots = cost(tile)
+        registers = (tile.rows, tile.vectors)
         if registers not in best or slots < best[registers][1]:
             best[registers] = tile, slots
     return sorted(best.values(), key=lambda priced: priced[1])
@@ -263,7 +265,8 @@ def channel_tiles(
     """
     depth = conv.summands * prod(conv.kernel)
     lines = prod(conv.output) // positions
-    lanes, load = core.lanes, core.streamed(depth * conv.filters * 4)
+    lanes = core.lanes
+    load = core.streamed(depth * conv.filters * 4)
 
     def cost(tile: Tile) -> float:
         rows, vectors = tile.rows, tile.vectors
@@ -306,7 +309,8 @@ def near(size: int, i: int) -> int:
 def sampled(tiles: list[PricedTile], samples: Iterable[list[PricedTile]]) -> list[PricedTile]:
     """Tiles over symbols by their slots for several sizes about the example's, the fastest first:
     not those that happen to divide it. Those of each sample are in order."""
-    share, count = dict[Tile, float](), 0
+    share = dict[Tile, float]()
+    count = 0
     for own in samples:
         count += 1
         for tile, slots in own:

@@ -286,7 +286,8 @@ def _entry(text: str) -> Entry:
 
 
 def _measured(line: dict[str, Any]) -> Measured:
-    config, interval = as_config(line["config"]), line.get("interval")
+    config = as_config(line["config"])
+    interval = line.get("interval")
     cold = None if line["cold"] is None else as_time(line["cold"])
     return Measured(config, as_time(line["warm"]), cold, interval and as_interval(interval))
 

@@ -20,7 +20,8 @@ def ends_channels_last(group: Group, anchor: Node[int]) -> bool:
     kinds = {KINDS[op.type] for op in group.operators if op is not anchor}
     if not kinds <= {Kind.ELEMENTWISE, Kind.VIEW, Kind.INJECTIVE}:
         return False
-    orders, image = _orders(group, anchor), group.values[anchor.output].shape
+    orders = _orders(group, anchor)
+    image = group.values[anchor.output].shape
     ends = [orders.get(value) for value in group.outputs]
     return all(order is not None and has_channels_last(order, image) for order in ends)
 

@@ -76,7 +76,8 @@ def _text(cubin: bytes, start: int) -> str:
 
 def _attributes(cubin: bytes, section: _Section) -> Iterator[tuple[int, int, int]]:
     """The attributes that hold a symbol and a number."""
-    position, end = section.offset, section.offset + section.size
+    position = section.offset
+    end = section.offset + section.size
     while position < end:
         form, attribute, size = struct.unpack_from("<BBH", cubin, position)
         position += 4
@@ -101,7 +102,8 @@ def check_resources(
 
 def _check(launch: Launch, need: Resources, target: GpuTarget) -> None:
     threads = launch.block[0] * launch.block[1] * launch.block[2]
-    warps, shared = -(-threads // 32), need.shared_bytes + launch.shared_bytes
+    warps = -(-threads // 32)
+    shared = need.shared_bytes + launch.shared_bytes
     registers = warps * 32 * (-(-need.registers // 8) * 8)
     if threads > 1024:
         raise KernelError(f"{launch.symbol} needs {threads} threads a block; the limit is 1024")

@@ -157,7 +157,9 @@ def _store_function(
     written: bool,
 ) -> StoreFunction:
     """The store function of a group; `written` is whether it has a text."""
-    group, anchor, context = same.value, operator.value, _fusion(same, operator)
+    group = same.value
+    anchor = operator.value
+    context = _fusion(same, operator)
     last, block = storing.channels_last, storing.block
     if not (ends_channels_last(group, anchor) if last else context.elementwise):
         raise KernelError(f"{group.describe()}: results need several elements of {anchor.type}")
@@ -188,7 +190,8 @@ def _store_function(
     together = block > 0 or storing.vectors or last
     parts = _parts(context, group, statement, order, extents, block=block) if together else {}
     statement = by_element(statement, list(parts)) if parts else statement
-    name, scalars = f"{group.name}_store", [*place, value]
+    name = f"{group.name}_store"
+    scalars = [*place, value]
     return device_function(name, context, statement, scalars, target, parts=parts)
 
 
@@ -218,9 +221,11 @@ def _parts(
     which begin at multiples of 16 bytes. Else the former are row-major, and the latter have one
     element for each column.
     """
-    analyzer, indices = Analyzer(), _indices(place, extents, block)
+    analyzer = Analyzer()
+    indices = _indices(place, extents, block)
     for symbol in group.symbols:
-        least, most = symbol.low, symbol.high or LARGEST_COUNT
+        least = symbol.low
+        most = symbol.high or LARGEST_COUNT
         analyzer.bind(variable_of(symbol), ir.Range.from_min_extent(least, most - least + 1))
     for scalar, extent in zip(place, extents, strict=True):
         analyzer.bind(scalar, ir.Range(0, expression(extent)))

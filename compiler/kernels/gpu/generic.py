@@ -60,9 +60,12 @@ def bound(statement: Any) -> Any:
             statement.loop_var, position, tirx.const(1, "int32"), ForKind.SERIAL, statement.body
         )
         inner = tirx.IfThenElse(position < extent, once, None)
-        blocks, threads = -(-extent // THREADS), THREADS
+        blocks = -(-extent // THREADS)
+        threads = THREADS
     else:
-        inner, blocks, threads = statement, 1, 1
+        inner = statement
+        blocks = 1
+        threads = 1
     return _loop(block, blocks, "blockIdx.x", _loop(thread, threads, "threadIdx.x", inner))
 
 
@@ -196,7 +199,8 @@ def fuse_rows(schedule: UntypedSchedule) -> bool:
             writes_result(schedule, b) for b in reductions
         ):
             return False
-        reductions, sink = [*reductions, sink], schedule.cache_write(sink, 0, "global")
+        reductions = [*reductions, sink]
+        sink = schedule.cache_write(sink, 0, "global")
         (*reductions, sink) = root_blocks(schedule)
     if any(writes_result(schedule, b) for b in reductions):
         return False
@@ -312,7 +316,8 @@ def _bind_rows(
     GPUs start few blocks in a microsecond, so that small rows share one. Blocks are equal, as their
     threads meet at barriers, and have a part of each axis, which TVM knows the extents of.
     """
-    outer, inner = list(rows), list[LoopRV]()
+    outer = list(rows)
+    inner = list[LoopRV]()
     threads = sharing.threads
     if sharing.adjacent:
         if len(outer) + len(columns) > 1:

@@ -155,7 +155,8 @@ def _reading_sizes(function: PrimFunc, sizes: SizesOperand) -> PrimFunc:
     body = with_plain_divisions(function.body)
     if numbers:
         pointer, reads = sizes.read()
-        passed, body = [*passed, pointer], tirx.SeqStmt([*reads, body])
+        passed = [*passed, pointer]
+        body = tirx.SeqStmt([*reads, body])
     return tirx.PrimFunc(passed, body, function.ret_type, function.attrs)
 
 

@@ -34,7 +34,8 @@ def register_reducers() -> None:
     for combine, identity in reducers:
         register(1, _immortal(_combiner(combine)), _immortal(_identity(identity)))
     for largest, last in product((True, False), repeat=2):
-        combine, identity = position_combiner(largest, last), position_identity(largest, last)
+        combine = position_combiner(largest, last)
+        identity = position_identity(largest, last)
         register(2, _immortal(combine), _immortal(_pair_identity(identity)))
 
 

@@ -27,7 +27,8 @@ def rounded_quotients(body: Any) -> list[Any]:
 
     Divisions of these have to be exact: one unit in the last place could be the next number.
     """
-    bound, operands = dict[Var, Any](), list[Any]()
+    bound = dict[Var, Any]()
+    operands = list[Any]()
 
     def bind(binding: Any) -> None:
         bound[binding.var] = binding.value

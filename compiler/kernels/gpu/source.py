@@ -124,7 +124,8 @@ def _exact(number: Any, mutator: Any) -> Any:
 
     It writes 15 digits after the point of a float64, and an infinite bfloat16 as `inff`.
     """
-    value, dtype = float(number.value), str(number.ty.dtype)
+    value = float(number.value)
+    dtype = str(number.ty.dtype)
     if dtype == "bfloat16" and not isfinite(value):
         wide = tirx.FloatImm("float32", value)
         return tirx.call_pure_extern(dtype, "__float2bfloat16_rn", wide)
@@ -152,7 +153,8 @@ def _erf_plus_one(value: Any, one: Any) -> Any:
     if called == "flowloom_erf":
         return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", value.args[1])
     if called in ("flowloom_minimum", "flowloom_maximum"):
-        inside, limit = _erf_plus_one(value.args[1], one), value.args[2]
+        inside = _erf_plus_one(value.args[1], one)
+        limit = value.args[2]
         if inside is not None:
             return tirx.call_pure_extern("float32", called, inside, limit + one)
     return None
@@ -162,7 +164,8 @@ def _reciprocal(divisor: Any) -> Any:
     """The reciprocal of a float32 constant; None where either is not a normal number."""
     if not isinstance(divisor, tirx.FloatImm) or str(divisor.ty.dtype) != "float32":
         return None
-    limits, value = numpy.finfo("float32"), abs(float(divisor.value))
+    limits = numpy.finfo("float32")
+    value = abs(float(divisor.value))
     normal = limits.tiny <= value <= 1 / limits.tiny
     return tirx.const(float(numpy.float32(1 / divisor.value)), "float32") if normal else None
 

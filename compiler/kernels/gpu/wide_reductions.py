@@ -20,7 +20,8 @@ _ELEMENT_TYPES = {dtype: number for number, dtype in ONNX_DTYPES.items()}
 
 def with_wide_reductions(group: Group) -> Group:
     """The group with bytes widened before they are reduced, and the results narrowed again."""
-    values, operators = list(group.values), list[Node[int]]()
+    values = list(group.values)
+    operators = list[Node[int]]()
 
     def of_type(index: int, dtype: str) -> int:
         values.append(replace(values[index], dtype=dtype))

@@ -167,7 +167,8 @@ def _shrink(x: Scalar, *, lambd: float, bias: float) -> Scalar:
 
 def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
     """Shrink of an integer: real arithmetic, whose result is truncated towards zero."""
-    whole, rest = _floor(bias), bias % 1 != 0
+    whole = _floor(bias)
+    rest = bias % 1 != 0
     up, down = _moved(x, whole), _moved(x, -whole)
     if rest:
         up = tirx.Select(_compared(x, -whole, above=False), _moved(x, whole + 1), up)

@@ -42,9 +42,11 @@ def _convolution(
     multiplied: Callable[[Any, Any], Any],
 ) -> te.Tensor:
     """The sums of an image's elements, some of them padding, multiplied by weights."""
-    kernel, groups = context.shape(1), context["group"]
+    kernel = context.shape(1)
+    groups = context["group"]
     window = window_of(context, kernel[2:])
-    source, weight = padded(operands[0], window, padding), operands[1]
+    source = padded(operands[0], window, padding)
+    weight = operands[1]
     channel = te.reduce_axis((0, kernel[1]), "channel")
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
     per_group = kernel[0] // groups
@@ -62,7 +64,8 @@ def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
     """Add input 2 by channel, and convert to the result's dtype."""
     if not context.has(2):
         return converted(result, context.output.dtype)
-    bias, accumulator = context.tensor(2), str(result.dtype)
+    bias = context.tensor(2)
+    accumulator = str(result.dtype)
 
     def body(n: Any, c: Any, *place: Any) -> Any:
         total = wrapping.add(result(n, c, *place), cast(bias(c), accumulator))
@@ -85,7 +88,8 @@ def lower_conv_integer(context: Context) -> te.Tensor:
 @lowering("ConvFloat8")
 def lower_conv_float8(context: Context) -> te.Tensor:
     """A convolution of floats of a byte, multiplied and summed in float32."""
-    operands, zero = (decoded(context, 0), decoded(context, 1)), tirx.const(0, "float32")
+    operands = (decoded(context, 0), decoded(context, 1))
+    zero = tirx.const(0, "float32")
     return in_runs(_convolution(context, operands, zero, mul))
 
 
@@ -107,11 +111,13 @@ def lower_conv_transpose(context: Context) -> te.Tensor:
     """Transposed convolution, gathered: each output sums the taps that reach it."""
     data, weight = context.tensor(0), context.tensor(1)
     shape, kernel = context.shape(0), context.shape(1)
-    groups, rank = context["group"], len(shape) - 2
+    groups = context["group"]
+    rank = len(shape) - 2
     strides, dilations = context["strides"], context["dilations"]
     before = context["pads"][:rank]
     accumulator = wide(context.output.dtype)
-    channels, per_group = shape[1] // groups, kernel[1]
+    channels = shape[1] // groups
+    per_group = kernel[1]
     channel = te.reduce_axis((0, channels), "channel")
     steps = [s if d == 1 else 1 for s, d in zip(strides, dilations, strict=True)]
     taps = [
@@ -175,9 +181,11 @@ def lower_matmul_integer(context: Context) -> te.Tensor:
 def lower_matmul_n_bits(context: Context) -> te.Tensor:
     """A MatMul by rows of integers of four bits, unpacked as they are multiplied."""
     packed, scales = context.tensor(1), context.tensor(2)
-    size, accumulator = context["block_size"], wide(context.output.dtype)
+    size = context["block_size"]
+    accumulator = wide(context.output.dtype)
     zeros = four_bit_zero_point(context)
-    a, k = context.tensor(0), te.reduce_axis((0, context["K"]), "k")
+    a = context.tensor(0)
+    k = te.reduce_axis((0, context["K"]), "k")
 
     def body(*indices: Any) -> Any:
         *lead, n = indices
@@ -235,7 +243,9 @@ def lower_gemm(context: Context) -> te.Tensor:
 
     Fractions of integers are added in float64, and the sum is truncated.
     """
-    a, b, shape = context.tensor(0), context.tensor(1), context.shape(0)
+    a = context.tensor(0)
+    b = context.tensor(1)
+    shape = context.shape(0)
     left, right = context["transA"], context["transB"]
     dtype = context.output.dtype
     accumulator = wide(dtype)

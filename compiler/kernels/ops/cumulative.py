@@ -121,9 +121,11 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
 
 def _totals(scan: Scan, data: Any, place: Any, dtype: str) -> Any:
     """The sum of each part of each row, in a workspace; those of last parts are left out."""
-    parts, contiguous = scan.parts, not is_long(scan.inner)
+    parts = scan.parts
+    contiguous = not is_long(scan.inner)
     width = STRIDES if contiguous else scan.lanes
-    blocks, zero = scan.outer * scan.tiles * parts, tirx.const(0, dtype)
+    blocks = scan.outer * scan.tiles * parts
+    zero = tirx.const(0, dtype)
     totals = workspace(blocks * scan.lanes, dtype)
     with (
         launch(blocks) as block,

@@ -46,7 +46,8 @@ def _one(x: Scalar) -> Scalar:
 
 def _sign(x: Scalar) -> Scalar:
     """1, -1 or 0; NaN of NaN."""
-    zero, one = _zero(x), _one(x)
+    zero = _zero(x)
+    one = _one(x)
     if dtype_of(x).startswith("u"):
         return tirx.Select(x > zero, one, zero)
     other = tirx.Select(tirx.EQ(x, zero), zero, x) if is_float(dtype_of(x)) else zero
@@ -264,7 +265,9 @@ def lower_power(context: Context) -> te.Tensor:
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
     """A power of int64; of negative exponents what truncation leaves, and 0 for the base 0."""
-    one, zero, minus = _one(x), _zero(x), tirx.const(-1, "int64")
+    one = _one(x)
+    zero = _zero(x)
+    minus = tirx.const(-1, "int64")
     sign = tirx.Select(tirx.EQ(y & one, zero), one, minus)
     fraction = tirx.Select(tirx.EQ(x, one), one, tirx.Select(tirx.EQ(x, minus), sign, zero))
     power = tirx.call_pure_extern("int64", "flowloom_integer_power", x, y)

@@ -51,7 +51,8 @@ FLOAT8_FORMATS = {
 
 def recoded(context: Context) -> te.Tensor:
     """The first input of a Cast, where it or the result has float8s."""
-    number, dtype = decoded(context, 0), context.output.dtype
+    number = decoded(context, 0)
+    dtype = context.output.dtype
     if context.output.code:
         return _encoded(context, number)
     return te.compute(number.shape, lambda *i: cast(number(*i), dtype), name="Cast")
@@ -59,7 +60,8 @@ def recoded(context: Context) -> te.Tensor:
 
 def decoded(context: Context, position: int) -> te.Tensor:
     """An input's numbers as a tensor; those of float8s as float32."""
-    tensor, code = context.tensor(position), context.operand(position).code
+    tensor = context.tensor(position)
+    code = context.operand(position).code
     if not code:
         return tensor
     return te.compute(tensor.shape, lambda *i: number_of(tensor(*i), code), name="decoded")
@@ -105,7 +107,8 @@ def _size(bits: Scalar) -> Scalar:
 
 def _rounded(size: Scalar, form: Float8, most: int) -> Scalar:
     """The code of the float32 with these bits, which has no sign."""
-    shift, least = form.shift, _BIAS - form.bias + 1
+    shift = form.shift
+    least = _BIAS - form.bias + 1
     odd = size >> _int(shift) & _int(1)
     normal = size + _int((1 << shift - 1) - 1) + odd
     normal = (normal >> _int(shift)) - _int(_BIAS - form.bias << form.mantissa)

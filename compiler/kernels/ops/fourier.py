@@ -24,7 +24,8 @@ def lower_fourier_transform(context: Context) -> list[te.Tensor]:
     length: int = context["length"]
     cosines, sines = roots_of_unity(length, bool(context["inverse"]))
     parts = [context.tensor(i) for i in range(1 + context.has(1))]
-    have, half = context.shape()[1], bool(context["half"])
+    have = context.shape()[1]
+    half = bool(context["half"])
 
     def bins(real: bool) -> te.Tensor:
         j = te.reduce_axis((0, length if half else have), "j")

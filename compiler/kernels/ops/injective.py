@@ -73,7 +73,8 @@ def lower_moved(context: Context) -> list[te.Tensor]:
 
 def _element(context: Context, algebra: _Expressions, map: Map, indices: Sequence[Any]) -> Any:
     """The element of a result that has one map."""
-    dtype, at = context.output.dtype, map.at(algebra, indices)
+    dtype = context.output.dtype
+    at = map.at(algebra, indices)
     element = algebra.element(map.operand, at)
     if map.where is not None:
         return tirx.Select(map.where(indices), element, tirx.const(0, dtype))

@@ -62,7 +62,8 @@ class Context(Node[LoweredValue]):
         if operand.array is not None and operand.array.size == 1:
             return tirx.const(operand.array.reshape(-1)[0].item(), operand.dtype)
         start = len(indices) - len(operand.shape)
-        own, result = list(indices)[start:], self.output.shape[start:] or operand.shape
+        own = list(indices)[start:]
+        result = self.output.shape[start:] or operand.shape
         pinned = map(is_pinned, operand.shape, result)
         at = [0 if one else index for index, one in zip(own, pinned, strict=True)]
         return self.tensor(position)(*at)

@@ -52,7 +52,8 @@ def inverse_deviation(variance: te.Tensor, epsilon: float, dtype: str) -> te.Ten
 @lowering("Softmax", "LogSoftmax")
 def lower_softmax(context: Context) -> te.Tensor:
     """e**x over its sum along an axis, or the logarithm of that."""
-    shape, dtype = context.shape(0), wide(context.output.dtype)
+    shape = context.shape(0)
+    dtype = wide(context.output.dtype)
     axis = [context["axis"]]
     source = widened_rows(context.tensor(0), dtype)
     top = reduce_axes(source, shape, axis, max_reducer, "largest")
@@ -84,7 +85,8 @@ def lower_softmax(context: Context) -> te.Tensor:
 @lowering("LayerNormalization")
 def lower_layer_normalization(context: Context) -> list[te.Tensor]:
     """Normalise over the last axes, from `axis` on; mean and inverse deviation are results too."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     first: int = context["axis"]
     axes = list(range(first, len(shape)))
     source = widened_rows(context.tensor(0), dtype)
@@ -107,7 +109,8 @@ def lower_layer_normalization(context: Context) -> list[te.Tensor]:
 @lowering("RMSNormalization")
 def lower_rms_normalization(context: Context) -> te.Tensor:
     """Divide by the root of the mean square over the last axes, then scale."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     axes = list(range(context["axis"], len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     count = extent_constant(prod(shape[axis] for axis in axes), dtype)
@@ -125,7 +128,8 @@ def lower_rms_normalization(context: Context) -> te.Tensor:
 @lowering("InstanceNormalization")
 def lower_instance_normalization(context: Context) -> te.Tensor:
     """Normalise each channel of each instance, then scale and shift by channel."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     axes = list(range(2, len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
@@ -143,7 +147,8 @@ def lower_instance_normalization(context: Context) -> te.Tensor:
 @lowering("GroupNormalization")
 def lower_group_normalization(context: Context) -> te.Tensor:
     """Normalise groups of channels; scale and bias are by channel, or by group before opset 21."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     groups = context["num_groups"]
     size = shape[1] // groups
     split = (shape[0], groups, size, *shape[2:])
@@ -175,7 +180,8 @@ def lower_group_normalization(context: Context) -> te.Tensor:
 @lowering("MeanVarianceNormalization")
 def lower_mean_variance_normalization(context: Context) -> te.Tensor:
     """Subtract the mean and divide by the deviation over some axes."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     axes = list(context["axes"])
     source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
@@ -192,7 +198,8 @@ def lower_mean_variance_normalization(context: Context) -> te.Tensor:
 @lowering("LpNormalization")
 def lower_lp_normalization(context: Context) -> te.Tensor:
     """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     axis = [context["axis"]]
     order = context["p"]
     source = widened_rows(context.tensor(0), dtype)
@@ -215,7 +222,8 @@ def lower_lp_normalization(context: Context) -> te.Tensor:
 @lowering("LRN")
 def lower_local_response_normalization(context: Context) -> te.Tensor:
     """Divide by a power of the sum of squares over neighbouring channels."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     size = context["size"]
     before, after = (min(reach, shape[1]) for reach in ((size - 1) // 2, size // 2))
     source = widened_rows(context.tensor(0), dtype)
@@ -247,7 +255,8 @@ def lower_local_response_normalization(context: Context) -> te.Tensor:
 @lowering("BatchNormalization")
 def lower_batch_normalization(context: Context) -> list[te.Tensor]:
     """Normalise by channel, with the given statistics or, in training mode, the batch's own."""
-    shape, dtype = context.shape(0), wide(context.operand(0).dtype)
+    shape = context.shape(0)
+    dtype = wide(context.operand(0).dtype)
     source = widened_rows(context.tensor(0), dtype)
     scale, bias, mean, variance = (widened_rows(context.tensor(i), dtype) for i in range(1, 5))
     results: list[te.Tensor] = []
@@ -274,7 +283,8 @@ def _by_channel(statistic: te.Tensor) -> Callable[[Any], Scalar]:
 
 def _running(context: Context, position: int, statistic: te.Tensor) -> te.Tensor:
     """A running statistic moved towards the batch's."""
-    info, dtype = context.outputs[position], str(statistic.dtype)
+    info = context.outputs[position]
+    dtype = str(statistic.dtype)
     momentum = tirx.const(context["momentum"], dtype)
     rest = tirx.const(1.0 - context["momentum"], dtype)
     old = widened_rows(context.tensor(position + 2), dtype)

@@ -140,7 +140,8 @@ def _copy(size: Any, data: Any, out: Any) -> None:
 @lowering("ScatterElements")
 def lower_scatter_elements(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine single elements at indices along an axis."""
-    shape, places = context.output.shape, context.shape(1)
+    shape = context.output.shape
+    places = context.shape(1)
     axis: int = context["axis"]
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:
@@ -159,8 +160,11 @@ def lower_scatter_elements(context: Context) -> list[te.Tensor]:
 @lowering("ScatterND")
 def lower_scatter_nd(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine slices at index tuples."""
-    shape, places = context.output.shape, context.shape(1)
-    depth, count, inner = places[-1], prod(places[:-1]), prod(shape[places[-1] :])
+    shape = context.output.shape
+    places = context.shape(1)
+    depth = places[-1]
+    count = prod(places[:-1])
+    inner = prod(shape[places[-1] :])
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:
         _copy(prod(shape), data, out)

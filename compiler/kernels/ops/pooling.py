@@ -39,7 +39,8 @@ def _pooled(
     context: Context, data: te.Tensor, window: Window, reducer: Reducer,
     fill: Scalar, before: Callable[[Scalar], Scalar] = lambda x: x,
 ) -> te.Tensor:  # fmt: skip
-    source, dtype = padded(data, window, fill), wide(context.output.dtype)
+    source = padded(data, window, fill)
+    dtype = wide(context.output.dtype)
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
 
     def body(n: Any, c: Any, *place: Any) -> Any:
@@ -74,10 +75,12 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     data = converted(context.tensor(0), wide(context.operand(0).dtype))
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
     dtype = str(data.dtype)
-    minus, worst = tirx.const(-1, "int64"), lowest(dtype)
+    minus = tirx.const(-1, "int64")
+    worst = lowest(dtype)
 
     def combine(a: Any, b: Any) -> Any:
-        equal, better = wrapping.equal(b[1], a[1]), wrapping.greater(b[1], a[1])
+        equal = wrapping.equal(b[1], a[1])
+        better = wrapping.greater(b[1], a[1])
         if is_float(dtype):  # NaN is the largest, as in the first result
             equal = tirx.any(equal, tirx.all(is_nan(a[1]), is_nan(b[1])))
             better = tirx.any(better, tirx.all(tirx.Not(is_nan(a[1])), is_nan(b[1])))
@@ -160,7 +163,8 @@ def _window_count(context: Context, window: Window, axis: int, position: Any) ->
     """How many elements count in the window at a position of an axis."""
     first = position * window.strides[axis] - window.before[axis]
     low, high = _counted(context, window, axis)
-    dilation, taps = window.dilations[axis], tirx.const(window.kernel[axis], "int32")
+    dilation = window.dilations[axis]
+    taps = tirx.const(window.kernel[axis], "int32")
 
     def before(bound: Any) -> Any:
         """The taps at positions below one."""
@@ -187,7 +191,8 @@ def _raise(x: Scalar, order: int, dtype: str) -> Scalar:
 def lower_lp_pool(context: Context) -> te.Tensor:
     """The p-norm of each window."""
     window = window_of(context, context["kernel_shape"])
-    order, dtype = context["p"], wide(context.output.dtype)
+    order = context["p"]
+    dtype = wide(context.output.dtype)
     zero = tirx.const(0, context.operand(0).dtype)
     data = context.tensor(0)
     total = _pooled(
@@ -213,6 +218,7 @@ def lower_global_average(context: Context) -> te.Tensor:
 @lowering("GlobalLpPool")
 def lower_global_norm(context: Context) -> te.Tensor:
     """The p-norm over all spatial axes."""
-    order, dtype = context["p"], wide(context.output.dtype)
+    order = context["p"]
+    dtype = wide(context.output.dtype)
     powers = partial(_raise, order=order, dtype=dtype)
     return reduction(context, sum_reducer, powers, partial(_root, order=order, dtype=dtype))

@@ -133,7 +133,8 @@ def lower_recurrence(context: Context) -> list[te.Tensor]:
 def _transposed(own: CellSteps, weights: Any) -> Any:
     """The weights as [direction, gate, tile, unit of the state, unit]; the last tile is filled up
     with the last unit."""
-    blocks, tile = own.directions * own.gates * own.tiles, own.tile
+    blocks = own.directions * own.gates * own.tiles
+    tile = own.tile
     packed = workspace(blocks * own.hidden * tile, own.dtype)
     with launch(blocks) as block, T.serial(0, tile) as j, T.serial(0, own.hidden) as k:
         unit = tirx.min(block % own.tiles * tile + j, own.hidden - 1)
@@ -265,7 +266,8 @@ class _Block:
 
     def _update(self, step: Any, row: Any, unit: Any) -> None:
         """The states of a unit after a step; those of sequences that have ended stay."""
-        own, at = self.own, self._kept(row, unit)
+        own = self.own
+        at = self._kept(row, unit)
         old = T.bind(self.h[at])
         memory = self.c[at]
         cell = {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}

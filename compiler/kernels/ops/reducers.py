@@ -74,7 +74,8 @@ def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
     reduction: Any = total.op.body[0]
     if not isinstance(reduction, tirx.Reduce) or not is_float(str(total.dtype)):
         return total
-    axes, indices = list(reduction.axis), [axis.var for axis in total.op.axis]
+    axes = list(reduction.axis)
+    indices = [axis.var for axis in total.op.axis]
     if not all(isinstance(axis.dom.extent, tirx.IntImm) for axis in axes):
         return total  # as `run_of` of symbols
     extents = [int(axis.dom.extent) for axis in axes]

@@ -66,7 +66,9 @@ def reduction(
     after: Callable[[Scalar], Scalar] = _same,
 ) -> te.Tensor:
     """A reduction of a function of the elements, with a last function of the total."""
-    data, shape, axes = context.tensor(0), context.shape(0), chosen_axes(context)
+    data = context.tensor(0)
+    shape = context.shape(0)
+    axes = chosen_axes(context)
     dtype = _working(context)
     if context.operand(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
@@ -97,7 +99,9 @@ def lower_mean(context: Context) -> te.Tensor:
 @lowering("ReduceLogSumExp")
 def lower_log_sum_exp(context: Context) -> te.Tensor:
     """log(sum(e**x)), with the largest element taken out so that nothing overflows."""
-    data, shape, axes = context.tensor(0), context.shape(0), chosen_axes(context)
+    data = context.tensor(0)
+    shape = context.shape(0)
+    axes = chosen_axes(context)
     dtype = _working(context)
     if not axes:
         return te.compute(context.output.shape, lambda *i: data(*i), name="ReduceLogSumExp")
@@ -141,7 +145,8 @@ def lower_extreme_position(context: Context) -> te.Tensor:
 
     NaN is neither, unless it comes first: then it is the result, as onnxruntime has it.
     """
-    data, shape = context.tensor(0), context.shape(0)
+    data = context.tensor(0)
+    shape = context.shape(0)
     axis: int = context["axis"]
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
@@ -149,7 +154,8 @@ def lower_extreme_position(context: Context) -> te.Tensor:
     last = bool(context["select_last_index"])
     if ELEMENT_BYTES[context.operand(0).dtype] <= 4:
         return _packed_position(context, axis, largest, last)
-    combine, identity = position_combiner(largest, last), position_identity(largest, last)
+    combine = position_combiner(largest, last)
+    identity = position_identity(largest, last)
     dtype = wide(context.operand(0).dtype)
     reducer = _pair_reducer(combine, identity(dtype))
     variable = te.reduce_axis((0, shape[axis]), "r")
@@ -169,11 +175,14 @@ def _packed_position(context: Context, axis: int, largest: bool, last: bool) -> 
 
     The position counts from the end if the last of equals is wanted.
     """
-    data, shape = context.tensor(0), context.shape(0)
-    end, bits = extent_constant(shape[axis] - 1, "int64"), tirx.const(32, "int64")
+    data = context.tensor(0)
+    shape = context.shape(0)
+    end = extent_constant(shape[axis] - 1, "int64")
+    bits = tirx.const(32, "int64")
 
     def packed(*indices: Any) -> Scalar:
-        at, value = indices[axis].astype("int64"), data(*indices)
+        at = indices[axis].astype("int64")
+        value = data(*indices)
         key = sort_key(value, "int32", largest).astype("int64")
         if is_float(dtype_of(value)):
             first, ignored = (
@@ -194,8 +203,10 @@ def _packed_position(context: Context, axis: int, largest: bool, last: bool) -> 
 @lowering(PARTIAL_RANGES)
 def lower_partial_ranges(context: Context) -> list[te.Tensor]:
     """The range of the whole tensor for each part."""
-    data, shape = context.tensor(0), context.shape(0)
-    axes, first = range(len(shape)), [0 for _ in shape]
+    data = context.tensor(0)
+    shape = context.shape(0)
+    axes = range(len(shape))
+    first = [0 for _ in shape]
     extremes = (
         reduce_axes(lambda *i: data(*i), shape, axes, reducer, PARTIAL_RANGES)
         for reducer in (min_reducer, max_reducer)

@@ -56,7 +56,8 @@ _REDUCERS = {
 def lower_segment_reduce(context: Context) -> te.Tensor:
     """The reduction over all updates of those in each segment, which are not known beforehand."""
     updates, data, starts, order = (context.tensor(i) for i in range(4))
-    dtype, kind = wide(context.output.dtype), context["reduction"]
+    dtype = wide(context.output.dtype)
+    kind = context["reduction"]
     reducer = _REDUCERS[kind]
     k = te.reduce_axis((0, context.shape(3)[0]), "k")
 

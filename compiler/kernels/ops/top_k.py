@@ -151,7 +151,8 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
 
     NaN counts as the largest, as when numpy sorts: it comes first of the largest.
     """
-    info, output = context.operand(0), context.output
+    info = context.operand(0)
+    output = context.output
     axis: int = context["axis"]
     largest = bool(context["largest"])
     own = TopKRows(*rows_along(info.shape, axis), output.shape[axis], info.dtype)
@@ -185,7 +186,8 @@ def sort_key(x: Any, kind: str, largest: bool) -> Any:
     dtype = dtype_of(x)
     if is_float(dtype):
         bits = tirx.reinterpret(kind, cast(x, wide(dtype)))
-        most, last = tirx.max_value(kind), tirx.const(ELEMENT_BYTES[kind] * 8 - 1, kind)
+        most = tirx.max_value(kind)
+        last = tirx.const(ELEMENT_BYTES[kind] * 8 - 1, kind)
         infinite = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
         negative = bits >> last
         # not `bits & most`: `guard_loops` would take it for a remainder, and LLVM leave the loop
@@ -231,8 +233,10 @@ def _by_heap(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
             select(heaps.of(block), row, 0, own.length)
             unload(heaps.of(block), row)
         return
-    parts, lists = _entries(own, own.rows * own.parts, own.count), own.parts * own.count
-    heaps, length = _entries(own, own.rows, own.count), ceil_div(own.length, own.parts)
+    parts = _entries(own, own.rows * own.parts, own.count)
+    lists = own.parts * own.count
+    heaps = _entries(own, own.rows, own.count)
+    length = ceil_div(own.length, own.parts)
     with launch(own.rows * own.parts) as part:
         row, first = part // own.parts, part % own.parts * length
         select(parts.of(part), row, first, tirx.min(first + length, own.length))

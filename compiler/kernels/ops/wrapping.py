@@ -257,7 +257,8 @@ def _width(dtype: str) -> tuple[int, bool]:
 
 def _guarded(name: str, a: Any, b: Any, form: LoweredForm) -> Any:
     """A division that never traps: by 1 in place of 0, and of -1, whose quotient may overflow."""
-    dtype, plain = str(a.ty.dtype), _PLAIN[name]
+    dtype = str(a.ty.dtype)
+    plain = _PLAIN[name]
     if _is_harmless(b):
         return plain(a, b)
     zero, one = tirx.const(0, dtype), tirx.const(1, dtype)

@@ -207,7 +207,8 @@ class _Reader:
         self._repeat(turn, node.body)
 
     def _branch(self, node: Any) -> None:
-        condition, before = self.value(node.condition), dict(self._scalars.state)
+        condition = self.value(node.condition)
+        before = dict(self._scalars.state)
         ends = list[ScalarState]()
         for case, holds in ((node.then_case, True), (node.else_case, False)):
             self._scalars.state = dict(before)
@@ -317,7 +318,8 @@ class _Reader:
         return None
 
     def _binary(self, node: Any) -> Integer | None:
-        kind, a, b = TERM_OPERATORS[type(node)], self.value(node.a), self.value(node.b)
+        kind = TERM_OPERATORS[type(node)]
+        a, b = self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
         if kind in ("//", "%"):

@@ -101,7 +101,8 @@ def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
             conditions = related(index, access.conditions)
             key = (str(access.extent), addends(index)[0], conditions)
             alike.setdefault(key, []).append(access)
-    sizes, known = ExactTerms(function.sizes, sums), dict[tuple[Integer, ...], SizedBounds]()
+    sizes = ExactTerms(function.sizes, sums)
+    known = dict[tuple[Integer, ...], SizedBounds]()
     for (_, _, conditions), accesses in alike.items():
         ends = sorted(accesses, key=lambda access: addends(access.index)[1])
         if conditions not in known:

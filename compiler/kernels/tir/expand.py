@@ -25,7 +25,8 @@ Leaf = Callable[[te.Tensor, Sequence[TirValue]], TirValue | None]
 DEPTH = 16
 """Stages that one expression may nest: TVM and LLVM walk expressions recursively."""
 
-_LOAD, _CHOICE = "te.tensor_load", "prim.if_then_else"
+_LOAD = "te.tensor_load"
+_CHOICE = "prim.if_then_else"
 
 
 @dataclass(eq=False)

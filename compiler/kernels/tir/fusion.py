@@ -23,7 +23,8 @@ from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.tir.loops import buffer, sequence, variable
 from compiler.tensors.row_major import flatten_index
 
-_ROW, _COLUMN = variable("row"), variable("column")
+_ROW = variable("row")
+_COLUMN = variable("column")
 
 
 class FusionContext:
@@ -35,7 +36,9 @@ class FusionContext:
     def __init__(self, group: Group, anchor: Node[int] | None):
         emitter = Emitter(group)
         self.symbols = group.symbols
-        self.shape, self.dtype, self.operands = group.writes[0].shape, "float32", []
+        self.shape = group.writes[0].shape
+        self.dtype = "float32"
+        self.operands = []
         self.stored_operands: list[int | None] = []
         if anchor is not None:
             emitter.lower_before(anchor)
@@ -45,7 +48,8 @@ class FusionContext:
                 None if old == new else new for old, new in zip(anchor.inputs, stored, strict=True)
             ]
             first = group.values[anchor.output]
-            self.shape, self.dtype = first.shape, first.dtype
+            self.shape = first.shape
+            self.dtype = first.dtype
         self.sum = te.placeholder(self.shape, self.dtype, name="anchor")
         if anchor is not None:
             emitter.values[anchor.output] = self.sum

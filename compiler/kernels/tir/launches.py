@@ -196,7 +196,8 @@ def _launch(
 ) -> tuple[LaunchFunction, list[Any]]:
     """The function of a nest, and the buffers that its blocks have, numbered from `beyond` on."""
     begin, end = Var("begin", PrimType("int32")), Var("end", PrimType("int32"))
-    grid, lines = None, list[Any]()
+    grid = None
+    lines = list[Any]()
     if sizes is not None:
         grid = sized_grid(nest := with_named_loops(nest), begin, end)
         loop, lines = with_lines(grid.loop if grid else nest, grid.blocks if grid else 1, begin)

@@ -244,7 +244,8 @@ class RegisterTile:
 
         The fewer operands stay in registers.
         """
-        rows, columns = range(self.rows) if rows is None else rows, range(self.vectors)
+        rows = range(self.rows) if rows is None else rows
+        columns = range(self.vectors)
         vectors_stay = self.vectors <= len(rows)
         if vectors_stay:
             outer, inner = (columns, vector), (rows, self._broadcast(scalar))
@@ -257,9 +258,13 @@ class RegisterTile:
             parts.append(passing)
             for j, other in held.items():
                 if vectors_stay:
-                    total, row, column = self.accumulators[i][j], passing.var, other.var
+                    total = self.accumulators[i][j]
+                    row = passing.var
+                    column = other.var
                 else:
-                    total, row, column = self.accumulators[j][i], other.var, passing.var
+                    total = self.accumulators[j][i]
+                    row = other.var
+                    column = passing.var
                 before = tirx.BufferLoad(total, [0])
                 sum = self.arithmetic.multiply_add(before, row, column, self.lanes)
                 parts.append(tirx.BufferStore(total, sum, [0]))
@@ -267,7 +272,8 @@ class RegisterTile:
 
     def sum_up(self, name: str, steps: int, step: Body, target: Var, at: Places) -> Stmt:
         """The sums of all steps at their places; those of many floats are added up in runs."""
-        run, kept = steps, self.store(target, at)
+        run = steps
+        kept = self.store(target, at)
         if self.arithmetic is FLOAT32:
             run = run_of(steps)
         if run == steps:

@@ -100,7 +100,8 @@ class _Code:
     @contextmanager
     def _statements(self) -> Generator[list[Stmt]]:
         """A list that gains the statements which precede those of the block."""
-        outer, self.before = self.before, []
+        outer = self.before
+        self.before = []
         try:
             yield self.before
         finally:

@@ -63,9 +63,11 @@ def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) ->
     counts = [ceil_div(extent, size) for extent, size in zip(extents, sizes, strict=True)]
 
     def block(number: Any) -> Stmt:
-        rest, runs = number, list[IndexRun]()
+        rest = number
+        runs = list[IndexRun]()
         for axis in reversed(range(len(extents))):
-            count, own = counts[axis], 0
+            count = counts[axis]
+            own = 0
             if is_long(count):
                 outermost = not any(map(is_long, counts[:axis]))
                 own = rest if outermost else rest % count

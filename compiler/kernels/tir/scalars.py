@@ -130,7 +130,8 @@ def carried(body: Any) -> set[Any]:
 
 def written(body: Any) -> set[Any]:
     """The buffers that a function's body stores to, by all their names."""
-    stored, sources = set[Any](), dict[Any, Any]()
+    stored = set[Any]()
+    sources = dict[Any, Any]()
 
     def store(statement: Any) -> None:
         stored.add(statement.buffer)

@@ -67,7 +67,8 @@ def sized_grid(nest: Any, begin: Var, end: Var) -> SizedGrid | None:
     """The grid of a nest if its outermost loop is a parallel one."""
     if nest.__class__ is not For or nest.kind != ForKind.PARALLEL:
         return None
-    turns, run = extent_from(nest.extent), int(nest.annotations.get(RUN_ATTRIBUTE, 1))
+    turns = extent_from(nest.extent)
+    run = int(nest.annotations.get(RUN_ATTRIBUTE, 1))
     first, last = Var("first", PrimType("int32")), Var("last", PrimType("int32"))
     bounds = [Bind(first, begin * run), Bind(last, tirx.min(end * run, expression(turns)))]
     loop = For(nest.loop_var, first, last - first, ForKind.SERIAL, nest.body)
@@ -185,11 +186,13 @@ def with_plain_divisions(statement: Stmt) -> Stmt:
     """
 
     def quotient(node: Any, mutator: Any) -> Any:
-        plain, node = _is_positive(node), mutator.default_mutate(node)
+        plain = _is_positive(node)
+        node = mutator.default_mutate(node)
         return tirx.Div(node.a, node.b) if plain else node
 
     def remainder(node: Any, mutator: Any) -> Any:
-        plain, node = _is_positive(node), mutator.default_mutate(node)
+        plain = _is_positive(node)
+        node = mutator.default_mutate(node)
         return tirx.Mod(node.a, node.b) if plain else node
 
     rules = ((tirx.FloorDiv, quotient), (tirx.FloorMod, remainder))

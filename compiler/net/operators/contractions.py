@@ -100,7 +100,10 @@ def _matmul_integer(node: TypedNode) -> list[Shape]:
 
 def _matmul_n_bits(node: TypedNode) -> list[Shape]:
     """A matmul by rows of packed integers, a scale for each block of them."""
-    a, depth, columns, size = node.shape(), node["K"], node["N"], node["block_size"]
+    a = node.shape()
+    depth = node["K"]
+    columns = node["N"]
+    size = node["block_size"]
     blocks = -(-depth // size)
     if size & (size - 1):
         raise Mismatch(f"its attribute 'block_size' is {size}, it must be a power of two")
@@ -119,7 +122,10 @@ def _matmul_n_bits(node: TypedNode) -> list[Shape]:
 
 
 def _convolved(node: TypedNode) -> list[Shape]:
-    kernel, x, w, groups = _kernel(node), node.shape(), node.shape(1), node["group"]
+    kernel = _kernel(node)
+    x = node.shape()
+    w = node.shape(1)
+    groups = node["group"]
     if w[1] * groups != x[1]:
         raise ShapeMismatch(
             f"its weight of shape {listed(w)} has {w[1]} input channels in each of {groups} groups,"
@@ -136,7 +142,10 @@ def _convolved(node: TypedNode) -> list[Shape]:
 
 
 def _conv_transpose(node: TypedNode) -> list[Shape]:
-    kernel, x, w, groups = _kernel(node), node.shape(), node.shape(1), node["group"]
+    kernel = _kernel(node)
+    x = node.shape()
+    w = node.shape(1)
+    groups = node["group"]
     if w[0] != x[1] or w[0] % groups:
         raise ShapeMismatch(
             f"its weight of shape {listed(w)} has {w[0]} input channels in {groups} groups; the"

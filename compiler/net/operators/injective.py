@@ -209,7 +209,8 @@ def _slice_bounds(node: TypedNode) -> dict[str, list[int]]:
 
 
 def _slice(node: TypedNode) -> list[Shape]:
-    shape, start, step, size = node.shape(), node["start"], node["step"], node["size"]
+    shape = node.shape()
+    start, step, size = node["start"], node["step"], node["size"]
     if not len(shape) == len(start) == len(step) == len(size):
         raise ShapeMismatch(
             f"its start {start}, step {step} and size {size} have not one number a dimension of"

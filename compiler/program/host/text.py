@@ -95,7 +95,8 @@ _LOCALE = re.compile(r"[A-Za-z]{2,3}([_-][A-Za-z]{2,4}|[_-]\d{3})*([.][\w-]+)?(@
 _ASCII_LOCALES = ("C", "POSIX")
 _TURKIC = ("tr", "az")
 """Languages in which i and I are not one letter."""
-_DOTLESS, _DOTTED = "\N{LATIN SMALL LETTER DOTLESS I}", "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}"
+_DOTLESS = "\N{LATIN SMALL LETTER DOTLESS I}"
+_DOTTED = "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}"
 
 
 @host_operator("StringNormalizer", first=10)
@@ -233,7 +234,8 @@ class _Ngrams:
         self._states = len(edges) + 1
         keys = [state * (len(self._items) + 1) + item for state, item in edges]
         order = np.argsort(np.array(keys, np.int64))
-        self._keys, self._next = np.array(keys, np.int64)[order], order + 1
+        self._keys = np.array(keys, np.int64)[order]
+        self._next = order + 1
 
     def counts(self, rows: Array) -> Array:
         """How often each n-gram of the pool is in each row: int64[rows, n-grams].

@@ -113,7 +113,8 @@ class Backtracking:
         Rules that leave fewer operators come first.
         """
         rules = sorted(self.rules, key=growth)
-        unchanged, number = 0, 0
+        unchanged = 0
+        number = 0
         while unchanged < len(rules) and not self._spent:
             better = self._improved(current, rules[number])
             if better is None:

@@ -58,7 +58,8 @@ def _best_move(
     cost = dag.costs[v]
     earlier = [partition_of[u] for u in dag.predecessors[v]]
     later = [partition_of[w] for w in dag.successors[v]]
-    low, high = max(earlier, default=current), min(later, default=current)
+    low = max(earlier, default=current)
+    high = min(later, default=current)
     if low == high:
         return current
     gains = {current: 0, low: earlier.count(low), high: later.count(high)}

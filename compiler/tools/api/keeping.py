@@ -128,7 +128,10 @@ class KeptModule:
         if os.environ.get(KEEPING, "on") == "off":
             return None
         model = arguments["model"]
-        identity, size, fresh, suffix = "", 0, None, ""
+        identity = ""
+        size = 0
+        fresh = None
+        suffix = ""
         try:
             if isinstance(model, bytes) or hasattr(model, "SerializeToString"):
                 content = _content(model)

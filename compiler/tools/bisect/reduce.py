@@ -190,7 +190,9 @@ class _Trials:
     """Tries parts of a model, and keeps the ones that show the cause."""
 
     def __init__(self, question: Question, extractor: Extractor, finding: Finding):
-        self._question, self._extractor, self._finding = question, extractor, finding
+        self._question = question
+        self._extractor = extractor
+        self._finding = finding
         self.found: dict[Chosen, tuple[ReproModel, Finding]] = {}
         self.tried = 0
 

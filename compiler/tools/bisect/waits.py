@@ -82,7 +82,8 @@ def missing_wait(
 
     `is_wrong` runs a schedule. None if it is wrong with all tasks in a line, too.
     """
-    low, high = 1, len(schedule.tasks)
+    low = 1
+    high = len(schedule.tasks)
     if is_wrong(in_line(schedule, high)):
         return None
     while low < high:

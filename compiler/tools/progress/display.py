@@ -38,7 +38,9 @@ class PlainDisplay:
     """Lines of text, not more than one a second."""
 
     def __init__(self, counter: WorkCounter, stream: IO[str], clock: Callable[[], float]):
-        self._counter, self._stream, self._clock = counter, stream, clock
+        self._counter = counter
+        self._stream = stream
+        self._clock = clock
         self._last = clock()
 
     def show(self, event: ProgressEvent) -> None:
@@ -84,7 +86,8 @@ class TerminalDisplay:
         from rich.console import Console
         from rich.progress import Progress
 
-        self._counter, self._clock = counter, clock
+        self._counter = counter
+        self._clock = clock
         console = Console(file=stream, stderr=stream is sys.stderr)
         self._bar = Progress(
             *_columns(console.width),

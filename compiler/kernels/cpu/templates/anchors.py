@@ -106,7 +106,8 @@ class AnchorTemplate(
     def emit(
         self, group: Group, problem: Ways[Config], config: Config, target: CpuTarget
     ) -> KernelSource:
-        around, loops = problem.around, problem.loops(config)
+        around = problem.around
+        loops = problem.loops(config)
         for operand, packing in loops.packings.items():
             info = group.values[operand]
             elements = prod(packed_shape(info.shape, packing))

@@ -367,7 +367,9 @@ class Band:
 
     def _sums(self, values: Var) -> list[Stmt]:
         """The weights times V, some keys at a time, whose lines of a panel fit the first cache."""
-        nest, panels, tile = self.nest, self.nest.values, self.nest.tiles[1]
+        nest = self.nest
+        panels = self.nest.values
+        tile = self.nest.tiles[1]
         run = max(1, nest.near_bytes // (panels.width * 4))
         runs = ceil_div(panels.lines, run)
         run = ceil_div(panels.lines, runs) if is_number(runs) else run

@@ -73,7 +73,8 @@ def byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget) -> Ne
     """The nest of a convolution whose channels are words."""
     words = replace(conv, channels=words_of(conv.channels))
     operands = ByteOperands(around, conv.channels, word_arithmetic(target, False))
-    core, cache = core_of(target), second_cache_bytes(target)
+    core = core_of(target)
+    cache = second_cache_bytes(target)
     nest = ConvChoices(words, around, core, operands, cache).likeliest
     rows = isinstance(nest, ChannelLanes)  # images are broadcast there
     return replace(nest, operands=replace(operands, arithmetic=word_arithmetic(target, rows)))

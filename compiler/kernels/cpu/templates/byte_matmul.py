@@ -134,12 +134,14 @@ class ByteMatmulNest(MatmulNest):
 
     def _left(self) -> tuple[Var, list[Stmt]]:
         """Where A is as rows of whole words of unsigned bytes, and the launch that fills them."""
-        number, depth = self.around.read_number(0), self.bytes.depth
+        number = self.around.read_number(0)
+        depth = self.bytes.depth
         whole = depth % WORD_BYTES == 0
         if number is not None and whole and self.around.reads[number].ty.dtype == "uint8":
             return self.around.reads[number], []
         lead = self.bytes.left[:-1]
-        rows, pitch = prod(lead), self.problem.depth * WORD_BYTES
+        rows = prod(lead)
+        pitch = self.problem.depth * WORD_BYTES
         target = buffer("operand0", rows * pitch, "uint8")
 
         def row(number: Any) -> Stmt:
@@ -174,7 +176,8 @@ class ByteMatmulNest(MatmulNest):
         """Write the lines of a panel of a computed B, then the sums of its columns."""
         whole, rest = divmod(self.bytes.depth, WORD_BYTES)
         lead = unflatten_index(matrix, self.bytes.right[:-2])
-        columns, start = self.bytes.right[-1], matrix * self._size(1)
+        columns = self.bytes.right[-1]
+        start = matrix * self._size(1)
 
         def line(k: Any, count: int) -> Stmt:
             place = self._line(start, panel, k)

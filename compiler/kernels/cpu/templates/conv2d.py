@@ -79,14 +79,16 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         if conv is None or around is None:
             return None
         given = conv, around, core_of(target), FloatOperands(around), second_cache_bytes(target)
-        direct, winograd = ConvChoices(*given), WinogradChoices(*given)
+        direct = ConvChoices(*given)
+        winograd = WinogradChoices(*given)
         kinds = [*direct.kinds, *winograd.kinds]
         key = {} if group.symbols else convolution_fields(conv, around)
         if winograd.kinds:
             kinds.sort(key=lambda kind: kind[0][1])
             # not to be confused with times from before
             key |= {} if group.symbols else {"winograd": tuple(POINTS)}
-        slots, weight = dict(worth_measuring(kinds)), group.packable(anchor.operand(1))
+        slots = dict(worth_measuring(kinds))
+        weight = group.packable(anchor.operand(1))
         assert weight is not None, "the template takes constant weights"
         wide = widening(group, weight)
 
@@ -168,7 +170,8 @@ def read_convolution(group: Group, anchor: Node[int]) -> Convolution:
     """The convolution of an operator with one to three spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.output].shape
-    rank, groups = len(image) - 2, anchor.attributes["group"]
+    rank = len(image) - 2
+    groups = anchor.attributes["group"]
     strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
     pads = tuple(anchor.attributes["pads"][:rank])
     axes = list(zip(image[2:], weight[2:], strides, dilations, pads, output[2:], strict=True))

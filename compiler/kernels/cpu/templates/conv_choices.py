@@ -32,7 +32,9 @@ IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
 """The axes of lanes: positions of the image or of copied panels, output channels, or the rows of
 one channel's result, of which a tile has several."""
 
-SIZED, SIZED_CHANNELS, SIZED_ROWS = "sized", "sized channels", "sized rows"
+SIZED = "sized"
+SIZED_CHANNELS = "sized channels"
+SIZED_ROWS = "sized rows"
 SIZED_POSITIONS = "sized positions"
 """The axes of lanes for sizes that a run decides: positions of planes, across rows, output
 channels, the rows of one channel's result, or positions of the image itself."""
@@ -111,7 +113,8 @@ class ConvChoices:
         """The nest of a config."""
         flat = self._is_flat(config.lanes)
         common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
-        taps, near = Taps(self.conv.kernel), self.core.near_bytes
+        taps = Taps(self.conv.kernel)
+        near = self.core.near_bytes
         rest = (self.conv.planes, taps, self.operands, self.cache, near)
         return NESTS[config.lanes](*common, *rest)
 

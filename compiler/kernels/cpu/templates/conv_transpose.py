@@ -130,7 +130,8 @@ def read_transposed(group: Group, anchor: Node[int]) -> Transposed | None:
         return None
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.output].shape
-    rank, groups = len(image) - 2, anchor.attributes["group"]
+    rank = len(image) - 2
+    groups = anchor.attributes["group"]
     strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
     pads = tuple(anchor.attributes["pads"][:rank])
     along = zip(

@@ -111,10 +111,8 @@ class FourBitNest(MatmulNest):
     @property
     def packings(self) -> tuple[str, str, str]:
         """The packings of weights, scales and zero points."""
-        missing, pair = (
-            self.panels * self.width - self.problem.columns,
-            f"{self.panels},{self.width}",
-        )
+        missing = self.panels * self.width - self.problem.columns
+        pair = f"{self.panels},{self.width}"
         words = f"reshape:{pair},{self.blocks},{self.size // WORD},4|transpose:0,2,3,1,4"
 
         def lines(count: int) -> str:

@@ -123,17 +123,16 @@ class ImageLanes(Nest):
             lambda i, x: tirx.BufferLoad(sums, [base + i * pitch + before + x]),
         )
         ahead = self._in_last_pass(place, self._prefetched(place, self.chunk_positions, positions))
-        steps, finish = (
-            loop_over("step", self.tile.steps, step),
-            self._in_last_pass(place, [epilogue]),
-        )
+        steps = loop_over("step", self.tile.steps, step)
+        finish = self._in_last_pass(place, [epilogue])
         return sequence([*ahead, *allocate, steps, *finish])
 
     @property
     def passes(self) -> int:
         """Passes over the tiles of a chunk: what one reads of the image stays in the first-level
         cache, and so do the sums of a block."""
-        conv, kept = self.conv, self._runs[2] * self.sums_elements * 4
+        conv = self.conv
+        kept = self._runs[2] * self.sums_elements * 4
         if not self.flat or conv.depth or self.tiles < LEAST_TILES or kept > self.near:
             return 1
         most = max(1, conv.channels // LEAST_CHANNELS)
@@ -211,9 +210,12 @@ class ImageLanes(Nest):
         number = self.operands.image_number
         if number is None or not self.advances:
             return []
-        image, last = self.around.reads[number], prod(self.conv.output) - 1
-        lines, share = self.chunk_lines, ceil_div(self.chunk_lines, self.tiles)
-        base, next_ = self.image_start(place, summand), (place.chunk + 1) * self.chunk_positions
+        image = self.around.reads[number]
+        last = prod(self.conv.output) - 1
+        lines = self.chunk_lines
+        share = ceil_div(self.chunk_lines, self.tiles)
+        base = self.image_start(place, summand)
+        next_ = (place.chunk + 1) * self.chunk_positions
 
         def line(i: int) -> Stmt:
             own = at_most(place.tile * share + i, lines - 1) * LINE

@@ -60,9 +60,11 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         around = elementwise_context(group, anchor) if problem else None
         if problem is None or around is None:
             return None
-        core, right = core_of(target), group.packable(anchor.operand(1))
+        core = core_of(target)
+        right = group.packable(anchor.operand(1))
         packed = right is not None and problem.shared
-        shorts, example = around.is_converted(1), problem.example
+        shorts = around.is_converted(1)
+        example = problem.example
         narrow = shorts and example.rows <= MEMORY_BOUND_ROWS
         while not packed and is_number(problem.columns) and core.lanes > problem.columns:
             core = replace(core, lanes=core.lanes // 2)

@@ -175,8 +175,11 @@ class MatmulNest:
 
     def _fill_panel(self, target: Var, shape: tuple[int, ...], unit: Any) -> Stmt:
         """Write a panel of B, with zeros after the last column, which vectors read."""
-        panel, depth, width = unit % self.panels, self.problem.depth, self.width
-        lead, columns = row_index(unit // self.panels, shape[:-2]), self.problem.columns
+        panel = unit % self.panels
+        depth = self.problem.depth
+        width = self.width
+        lead = row_index(unit // self.panels, shape[:-2])
+        columns = self.problem.columns
 
         def element(k: Any, x: Any) -> Stmt:
             column = panel * width + x
@@ -391,7 +394,8 @@ class MatmulNest:
         shape = self.problem.right if position else self.problem.left
         if self.problem.shared or len(shape) < 3:
             return 0
-        lead, index = shape[:-2], self._batch_index(batch)
+        lead = shape[:-2]
+        index = self._batch_index(batch)
         own = index[len(index) - len(lead) :]
         batch = self.problem.batch[len(index) - len(lead) :]
         ones = map(is_pinned, lead, batch)

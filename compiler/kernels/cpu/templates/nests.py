@@ -327,7 +327,9 @@ class Nest(ABC):
         at: Places,
     ) -> Stmt:
         """The sums over what a result of a place reads: the taps inside the depth, all channels."""
-        part, kept, conv = place.part, tile.store(sums, at), self.conv
+        part = place.part
+        kept = tile.store(sums, at)
+        conv = self.conv
         before, channels = (part.first, part.channels) if part else (0, conv.channels)
         run = max(1, run_of(self._terms) // prod(conv.kernel))
 

@@ -87,7 +87,8 @@ class PanelLanes(ImageLanes):
 
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch whose blocks fill one panel after another, each for all tiles of channels."""
-        extents, blocks = (self.units, self.chunks), self.blocks[:2]
+        extents = (self.units, self.chunks)
+        blocks = self.blocks[:2]
         allocated, sums = self._partial_sums()
         panel = ceil_div(self.conv.channels * self.stride, LINE) * LINE
         workspace = buffer("panels", prod(blocks) * panel, self.operands.dtype)
@@ -119,7 +120,8 @@ class PanelLanes(ImageLanes):
 
     def _source(self) -> tuple[list[Stmt], Callable[[Any, Any], Any]]:
         """The launches that come before, and the element of a channel of any unit at a position."""
-        conv, channels = self.conv, self.conv.groups * self.conv.channels
+        conv = self.conv
+        channels = self.conv.groups * self.conv.channels
         if conv.pointwise:
             width = conv.output[1]
 

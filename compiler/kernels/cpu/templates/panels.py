@@ -69,7 +69,8 @@ class Panels:
 
         def unit(number: Any) -> Stmt:
             several = is_long(self.count)
-            matrix, panel = number // self.count, number % self.count if several else 0
+            matrix = number // self.count
+            panel = number % self.count if several else 0
             return self._panel(source, target, keep, matrix, panel)
 
         blocks = ceil_div(at_hint(units), run)
@@ -95,7 +96,8 @@ class Panels:
     def _part(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
         """The last panel over symbols: zeros, then the columns that there are, each as a whole."""
         assert keep is None, "lines are left out"
-        base, start = matrix_start(self.window, matrix), self.line(matrix, panel, 0)
+        base = matrix_start(self.window, matrix)
+        start = self.line(matrix, panel, 0)
         count = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
 
         def clear(x: Any) -> Stmt:
@@ -146,7 +148,8 @@ class Panels:
 
 def matrix_start(window: StridedWindow, number: Any) -> Any:
     """Where a matrix of a window begins, given its number in the batch."""
-    start, inner = window.offset, prod(window.shape[:-2])
+    start = window.offset
+    inner = prod(window.shape[:-2])
     for extent, stride in chain.from_iterable(window.axes[:-2]):
         inner //= extent
         if stride:

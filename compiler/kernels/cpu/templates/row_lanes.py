@@ -89,7 +89,8 @@ class RowLanes(Nest):
         self, place: Place, tile: RegisterTile, weights: Var, source: Var, column: Column
     ) -> Stmt:
         """Multiply and add what one column of the kernel reads."""
-        planes, summand = self.planes, Summand(0)
+        planes = self.planes
+        summand = Summand(0)
         first = place.chunk // self.parts * (self.tile.rows * planes.pitch)
         first = first + place.chunk % self.parts * self.part
         start = self.channel_start(place, summand) + first + self._shift(0, column)

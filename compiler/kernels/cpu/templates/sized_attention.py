@@ -60,7 +60,8 @@ class SizedBand(Band):
 
     def _of_vectors(self, compute: Callable[..., Stmt], panel: Any) -> TileBody:
         """A whole tile of rows leaves out vectors without keys in the last panel."""
-        tile, panels = self.nest.tiles[0], self.nest.keys
+        tile = self.nest.tiles[0]
+        panels = self.nest.keys
 
         def scores(first: Any, rows: int, number: Any) -> Stmt:
             chosen = compute(tile.vectors, panel, first, rows, number)
@@ -101,7 +102,8 @@ class SizedBand(Band):
 
         That is computed before scores take the places of what it reads.
         """
-        lanes, whole = self.nest.lanes, count // self.nest.lanes
+        lanes = self.nest.lanes
+        whole = count // self.nest.lanes
         end, allocate = scratch("end", lanes)
         first = count - lanes
 

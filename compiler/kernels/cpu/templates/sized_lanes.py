@@ -66,7 +66,8 @@ class SizedLanes(Nest):
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         """A chunk, by as many vectors as have results; a whole one's sums stay in registers."""
-        first, end = place.chunk * self.chunk_positions, expression(self.positions)
+        first = place.chunk * self.chunk_positions
+        end = expression(self.positions)
         elements = self.width * self.chunk_positions
         sums, allocate = scratch("sums", elements, self.operands.dtype)
         summed = partial(self._summed, place, weights, source, sums)
@@ -151,7 +152,8 @@ class SizedLanes(Nest):
 
         With one row of positions there are `count`, or those that are left.
         """
-        pitch, width = self.planes.pitch, self.conv.output[1]
+        pitch = self.planes.pitch
+        width = self.conv.output[1]
         first = place.chunk * self.chunk_positions
         end = tirx.min(first + self.chunk_positions, expression(self.positions))
 
@@ -217,7 +219,8 @@ class _LastChunks(PlaneWriter):
 
     def fill_channel(self, lead: Sequence[Any], base: Any) -> Stmt:
         nest, conv = self.nest, self.planes.conv
-        positions, run = expression(nest.positions), nest.chunk_positions
+        positions = expression(nest.positions)
+        run = nest.chunk_positions
         first = tirx.floordiv(positions, run) * run
         start = (lead[0] * (conv.groups * conv.channels) + lead[1]) * positions + first
 

@@ -22,7 +22,8 @@ def with_early_numbers(kernel: KernelSource, group: Group) -> KernelSource:
     if numbers.isdisjoint(n for launch in kernel.launches for n in launch.args):
         return kernel
     arguments = {launch.symbol: launch.args for launch in kernel.launches}
-    parts, end = [header("numbers"), "\n"], 0
+    parts = [header("numbers"), "\n"]
+    end = 0
     for head in KERNEL_HEAD.finditer(kernel.text):
         parts.append(kernel.text[end : head.end()])
         names = [one.split()[-1].lstrip("*") for one in head[3].split(",") if one.strip()]

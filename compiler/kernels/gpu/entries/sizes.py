@@ -38,7 +38,8 @@ def size_text(extent: Extent, group: Group) -> str:
 
 def runtime_constant(name: str, extent: Extent, group: Group) -> list[str]:
     """The members of a C++ problem by which a constant becomes a size where it is used."""
-    number, kind = size_text(extent, group), name.capitalize()
+    number = size_text(extent, group)
+    kind = name.capitalize()
     convert = f"{DEVICE.strip()} operator int() const {{ return {number}; }}"
     return [
         f"  struct {kind} {{ {convert} }};",
@@ -101,7 +102,8 @@ def _c_atom(atom: Atom, values: Mapping[str, str]) -> str:
 
 def with_runtime_sizes(kernel: KernelSource, group: Group) -> KernelSource:
     """The kernel of a template, whose text has `runtime_size(i)` for the group's symbol `i`."""
-    count, number = len(group.symbols), group.inputs
+    count = len(group.symbols)
+    number = group.inputs
     if count > MOST_RUNTIME_SIZES:
         raise NotForAllSizes(
             f"no symbolic kernel: {count} sizes, a template has {MOST_RUNTIME_SIZES}"

@@ -34,7 +34,8 @@ def ranged_results(group: Group) -> list[RangedResult]:
             tensor, lows, highs = (
                 group.inputs + group.outputs.index(v) for v in (value, *op.outputs)
             )
-            info, count = group.values[value], int(op.attributes["count"])
+            info = group.values[value]
+            count = int(op.attributes["count"])
             results.append(RangedResult(tensor, lows, highs, info, count))
     return results
 
@@ -60,7 +61,8 @@ def without_ranges(group: Group) -> Group:
 
 def with_folded_results(group: Group) -> Group:
     """The group as a store function sees it: an extreme is a result with the tensor's elements."""
-    values, operators = list(group.values), list[Node[int]]()
+    values = list(group.values)
+    operators = list[Node[int]]()
     for op in group.operators:
         if op.type != PARTIAL_RANGES:
             operators.append(op)

@@ -70,7 +70,8 @@ def _has_parts(launch: Launch, result: RangedResult, shared_bytes: int) -> bool:
     """Whether there is a part for each warp of a launch, or for each block if there is some shared
     memory left, in which its warps meet."""
     assert launch.block[1:] == (1, 1), "store functions are called by rows of threads"
-    blocks, meet = prod(launch.grid), launch.shared_bytes + RESERVED <= shared_bytes
+    blocks = prod(launch.grid)
+    meet = launch.shared_bytes + RESERVED <= shared_bytes
     return blocks * _warps(launch) <= result.count or (blocks <= result.count and meet)
 
 
@@ -94,7 +95,8 @@ def _folding(
     """
     heads = KERNEL_HEAD.finditer(kernel.text)
     head = next(head for head in heads if head[2] == launch.symbol)
-    parameters, own = head[3].split(","), list[str]()
+    parameters = head[3].split(",")
+    own = list[str]()
     for number in (result.lows, result.highs):
         place = launch.args.index(number)
         own.append(parameters[place].split()[-1].lstrip("*"))
@@ -126,14 +128,16 @@ def _launch(group: Group, result: RangedResult) -> Launch:
     threads = min(THREADS, result.count * WARP)
     most = max(1, result.count * WARP // threads)
     blocks = min(most, ceil_div(result.info.elements, threads * ITEMS))
-    symbol, args = f"{group.name}_range{result.tensor}", (result.tensor, result.lows, result.highs)
+    symbol = f"{group.name}_range{result.tensor}"
+    args = (result.tensor, result.lows, result.highs)
     return Launch(symbol, args, (blocks, 1, 1), (threads, 1, 1))
 
 
 def _followed(kernel: KernelSource, group: Group, result: RangedResult) -> KernelSource:
     """A kernel with a launch that reads a tensor again, in the order of memory."""
     launch = _launch(group, result)
-    threads, elements = launch.block[0], result.info.elements
+    threads = launch.block[0]
+    elements = result.info.elements
     text = (
         f'extern "C" __global__ void __launch_bounds__({threads}) {launch.symbol}'
         f"(const {c_type(result.info.dtype)}* __restrict__ x, float* __restrict__ lows,"

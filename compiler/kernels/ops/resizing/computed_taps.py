@@ -110,7 +110,8 @@ class ComputedTaps:
     def _weight(self, position: Any, tap: int) -> Any:
         at = self._coordinate(position)
         place = tirx.floor(at) + self._number(self._first + tap)
-        d, one = tirx.abs(place - at), self._number(1)
+        d = tirx.abs(place - at)
+        one = self._number(1)
         if self.mode == "linear":
             weight = tirx.max(self._number(0), one - d)
         else:
@@ -135,7 +136,8 @@ class ComputedTaps:
 
     def _coordinate(self, position: Any) -> Any:
         """The source coordinate of an output position."""
-        n, x = self._number, position.astype(self.kind)
+        n = self._number
+        x = position.astype(self.kind)
         half, one = n(0.5), n(1)
         size, extent = self._length(self.size), self._length(self.extent)
         by_halves = (x + half) / self._scale - half
@@ -156,7 +158,9 @@ class ComputedTaps:
     def _rounded(self, at: Any) -> Any:
         if self.rounding in ("floor", "ceil"):
             return tirx.floor(at) if self.rounding == "floor" else tirx.ceil(at)
-        low, one, zero = tirx.floor(at), self._number(1), self._number(0)
+        low = tirx.floor(at)
+        one = self._number(1)
+        zero = self._number(0)
         over = at - low - self._number(0.5)
         tie = one if self.rounding == "round_prefer_ceil" else zero
         above = tirx.Select(over > zero, one, zero)

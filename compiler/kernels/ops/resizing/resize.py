@@ -184,7 +184,8 @@ def resize_axis(
     """
     shape = [*tensor_extents(data)]
     shape[axis] = along.size
-    taps, dtype = along.taps, str(data.dtype)
+    taps = along.taps
+    dtype = str(data.dtype)
 
     def term(indices: tuple[Any, ...], tap: int) -> Any:
         at = along.place(indices[axis], tap)
@@ -220,7 +221,8 @@ def resize_axis(
 @lowering("Resize")
 def lower_resize(context: Context) -> te.Tensor:
     """Nearest, linear and cubic interpolation, separable by axis."""
-    shape, full = context.shape(0), context.output.shape
+    shape = context.shape(0)
+    full = context.output.shape
     axes: list[int] = context["axes"]
     mode = context["coordinate_transformation_mode"]
     nearest = context["mode"] == "nearest"
@@ -244,7 +246,8 @@ def lower_resize(context: Context) -> te.Tensor:
         if crop or shape[axis] != full[axis] or is_scaled(scales[number])
     ]
     for number, axis in changed:
-        kept, fill = axis != changed[-1][1], _fill(context, compute)
+        kept = axis != changed[-1][1]
+        fill = _fill(context, compute)
         scale = scales[number]
         sized = is_number(full[axis]) and is_number(shape[axis])
         if not sized or isinstance(scale, Expr) or _is_long(context, full[axis], scale):
@@ -353,7 +356,8 @@ def _narrow(value: Any, dtype: str) -> Any:
     bound = TIE_OF_PIXELS * (10_000 + tirx.abs(value))
     bound = tirx.min(bound, tirx.const(LARGEST_TIE, kind))
     value = tirx.Select(tirx.abs(value - half) <= bound, half, value)
-    low, high = tirx.min_value(dtype), tirx.max_value(dtype)
+    low = tirx.min_value(dtype)
+    high = tirx.max_value(dtype)
     rounded = tirx.max(tirx.nearbyint(value), tirx.const(float(low.value), kind))
     most = tirx.const(float(high.value), kind)  # 2**63 for int64, which is one too many
     return tirx.Select(rounded >= most, high, cast(tirx.min(rounded, most), dtype))
@@ -361,7 +365,8 @@ def _narrow(value: Any, dtype: str) -> Any:
 
 def _scales(context: Context, axes: list[int], kind: type[numpy.floating]) -> list[Any]:
     """The scale of each resized axis; an expression of a type where sizes decide it."""
-    shape, full = context.shape(0), context.output.shape
+    shape = context.shape(0)
+    full = context.output.shape
     if scales := context["scales"]:
         return scales
     ratios = [

@@ -212,7 +212,9 @@ def addends(term: Integer) -> tuple[tuple[Integer, ...], int]:
 
 def related(goal: Integer, conditions: tuple[Integer, ...]) -> tuple[Integer, ...]:
     """The conditions that share an axis or an unknown with a goal, or with another such one."""
-    reached, rest, chosen = set(leaves((goal,))), list(conditions), set[Integer]()
+    reached = set(leaves((goal,)))
+    rest = list(conditions)
+    chosen = set[Integer]()
     while joined := [c for c in rest if not reached.isdisjoint(leaves((c,)))]:
         reached.update(leaves(tuple(joined)))
         chosen.update(joined)

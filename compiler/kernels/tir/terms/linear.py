@@ -63,7 +63,8 @@ def interval(term: Integer, conditions: Sequence[Integer], sums: "Sums") -> Inte
     within = _narrowed({variable: (variable.low, variable.high) for variable in terms}, bounds)
     if within is None:
         return None
-    least, greatest = -own.times(-1).greatest(within), own.greatest(within)
+    least = -own.times(-1).greatest(within)
+    greatest = own.greatest(within)
     return max(term.low, least), min(term.high, greatest)
 
 
@@ -156,7 +157,8 @@ class Sums:
         if inner.kind not in ("<", "<=", "=="):
             return []
         first, second = map(self.of, inner.operands)
-        less, more = first.plus(second, -1), second.plus(first, -1)
+        less = first.plus(second, -1)
+        more = second.plus(first, -1)
         if inner.kind == "==":
             return [] if negated else [less, more]
         strict = (inner.kind == "<") != negated
@@ -194,7 +196,8 @@ class Sums:
         self, bounds: Sequence[Linear], goals: Sequence[Linear]
     ) -> tuple[list[Linear], set[Integer]]:
         """Sums that are at most 0 with those that define what is in them, and all their terms."""
-        every, seen = list(bounds), set[Integer]()
+        every = list(bounds)
+        seen = set[Integer]()
         queue = [term for linear in (*bounds, *goals) for term in linear.factors]
         while queue:
             term = queue.pop()

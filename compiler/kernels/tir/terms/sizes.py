@@ -18,7 +18,8 @@ class SizedTerms:
     """The terms of a kernel's symbols, which are added to `sizes`; none without symbols."""
 
     def __init__(self, terms: KernelTerms, sizes: dict[Integer, Extent]):
-        self._terms, self._sizes = terms, sizes
+        self._terms = terms
+        self._sizes = sizes
 
     def add(self, symbol: Symbol) -> Integer:
         """The term of a symbol, which is any of its values."""

@@ -31,7 +31,8 @@ class ImageTransform:
 
     def start(self, block: Any) -> Stmt:
         """Clear a block's rows: lanes after the end of a chunk read what no row has written."""
-        rows, count = block * self.layout.row_elements, self.layout.row_elements
+        rows = block * self.layout.row_elements
+        count = self.layout.row_elements
         return sequence(clear(self.operands, self.rows, rows, count, self.layout.lanes))
 
     def channel(self, place: ChunkPlace, channel: Any, target: Region) -> Stmt:
@@ -75,7 +76,8 @@ class ImageTransform:
         return sequence([filled, loop_over("step", layout.line_steps, step)])
 
     def _clear(self, line: Region, first: Any, count: Any) -> list[Stmt]:
-        start, lanes = line.start + first, self.layout.lanes
+        start = line.start + first
+        lanes = self.layout.lanes
         return clear(self.operands, line.buffer, start, count, lanes)
 
     def _copy(self, place: ChunkPlace, lead: Sequence[Any], y: Any, line: Region) -> Stmt:

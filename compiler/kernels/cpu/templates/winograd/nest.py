@@ -49,7 +49,8 @@ class Winograd:
 
     def launches(self, weights: Var) -> Stmt:
         """All launches."""
-        layout, slots = self.layout, self.slots * at_hint(self.conv.batch)
+        layout = self.layout
+        slots = self.slots * at_hint(self.conv.batch)
         if layout.local:
             few = min(slots, LOCAL_BLOCKS * BLOCK_SLOTS)
             return self._convolve_locally(weights, split_blocks(few, layout.chunk_count))
@@ -133,7 +134,8 @@ class Winograd:
 
         def block(runs: list[IndexRun], own: Any) -> Stmt:
             def chunk(number: Any) -> Stmt:
-                image, part = layout.image_of(number), layout.chunk_of(number)
+                image = layout.image_of(number)
+                part = layout.chunk_of(number)
                 place = ChunkPlace(image=image, chunk=part, block=own)
                 return runs[1].loop("second", lambda second: body(place, second))
 
@@ -173,7 +175,8 @@ class Winograd:
 
     def _by_vectors(self, place: ChunkPlace, body: Callable[[int], Stmt]) -> Stmt:
         """The body for as many vectors as a chunk has."""
-        most, own = self.layout.tile.vectors, self.layout.vectors_of(place)
+        most = self.layout.tile.vectors
+        own = self.layout.vectors_of(place)
         if isinstance(own, int):
             return body(most)
         chosen = body(1)

@@ -219,7 +219,8 @@ def ahead(problem: Problem, config: Config) -> int:
 
 def _kept(problem: Problem, config: Config) -> int:
     """The number of keys in shared memory at once."""
-    columns, rounds = problem.columns, ahead(problem, config)
+    columns = problem.columns
+    rounds = ahead(problem, config)
     most = ceil_div(columns, MMA_SIZE) * MMA_SIZE
     return most if ceil_div(columns, config.round) <= rounds else (rounds + 1) * config.round
 

@@ -162,11 +162,13 @@ class Emitter:
         parameters += [] if keep is None else [Parameter("const bool*", "keep", keep)]
         folded = zip(("low", "high"), self.extremes, strict=False)
         parameters += [Parameter("float*", name, number) for name, number in folded]
-        form, bounds = "attend", f"{self.config.threads}"
+        form = "attend"
+        bounds = f"{self.config.threads}"
         if self.config.staged:
             held = wgmma_resident if self.config.wgmma else partial(resident_blocks, early=early)
             resident = held(self.problem, self.config, self.target)
-            form, bounds = "attend_staged", f"{bounds}, {resident}"
+            form = "attend_staged"
+            bounds = f"{bounds}, {resident}"
         form = "attend_by_wgmma" if self.config.wgmma else form
         made = [] if finished is None else [f"Finished{{{', '.join(own.name for own in limits)}}}"]
         made += ["low", "high"] if self.extremes else []
@@ -322,7 +324,8 @@ def _scale(score: Any, value: Var) -> float:
 
 def batch_offset(window: StridedWindow, text: Callable[[Extent], str] = str) -> str:
     """The offset of problem z of a window, as a C expression; `text` gives that of an extent."""
-    terms, inner = [str(window.offset)] if window.offset else [], prod(window.shape[:-2])
+    terms = [str(window.offset)] if window.offset else []
+    inner = prod(window.shape[:-2])
     for extent, stride in chain.from_iterable(window.axes[:-2]):
         inner //= extent
         if stride:

@@ -85,7 +85,8 @@ class _Chain:
     @cached_property
     def context(self) -> FusionContext:
         """The operators as a group around the value, all of one shape."""
-        last, anchor = self.value, Node("Identity", {}, (), (self.value,))
+        last = self.value
+        anchor = Node("Identity", {}, (), (self.value,))
         values, chain = [*self.group.values], [anchor]
         for operator in self._kept():
             inputs = tuple(

@@ -111,7 +111,8 @@ class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
                 f"{group.describe()} has an attention that {config} cannot compute for {target}:"
                 " take a config without splits"
             )
-        bare, extremes = without_folded(group), folded_buffers(group)
+        bare = without_folded(group)
+        extremes = folded_buffers(group)
         return Emitter(bare, problem, target, config, extremes).kernel()
 
     def launches(

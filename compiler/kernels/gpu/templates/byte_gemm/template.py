@@ -87,9 +87,11 @@ def read_byte_problem(group: Group, anchor: Node[int]) -> ByteProblem | None:
     if zero is None or other != 0 or not second.constant:
         return None
     if anchor.type in ("MatMulFloat8", "MatMulInteger"):
-        problem, operands = matmul_problem(group, anchor, first, second, 0), (first, second)
+        problem = matmul_problem(group, anchor, first, second, 0)
+        operands = (first, second)
     else:
-        problem, operands = image_problem(group, anchor, second, first), (second, first)
+        problem = image_problem(group, anchor, second, first)
+        operands = (second, first)
     if problem is None or not _is_tiled(problem, zero):
         return None
     own = {field.name: getattr(problem, field.name) for field in fields(problem)}

@@ -96,7 +96,8 @@ class Problem(ConvolutionProblem):
 
 def _is_depthwise(conv: ConvolutionProblem) -> bool:
     """Whether each channel is convolved alone along one or two axes."""
-    channels, dtype = conv.source[1], conv.image.dtype
+    channels = conv.source[1]
+    dtype = conv.image.dtype
     alone = conv.anchor.attributes["group"] == channels == conv.result[1]
     known = conv.weight.dtype in ("float32", dtype) and "int" not in dtype
     return alone and known and 3 <= len(conv.result) <= 4
@@ -192,7 +193,8 @@ class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
         conv = read_convolution_problem(group, anchor)
         if conv is None or not _is_depthwise(conv):
             return None
-        last, width = ends_channels_last(group, anchor), _width(conv.image)
+        last = ends_channels_last(group, anchor)
+        width = _width(conv.image)
         if not width or not (last or is_fusible(group, anchor)):
             return None
         plane = replace(
@@ -284,7 +286,9 @@ def _blocks(problem: Problem, config: Config) -> int:
 
 def _instructions(problem: Problem, config: Config) -> float:
     """Instructions of a thread: for its results, the vectors that it loads, and its weights."""
-    taps, width, results = prod(problem.window.kernel), problem.width, config.pixels * config.rows
+    taps = prod(problem.window.kernel)
+    width = problem.width
+    results = config.pixels * config.rows
     chunks = ceil_div(problem.window.kernel[1], problem.chunk)
     pixels = problem.depth(config.rows) * chunks * problem.span(config.pixels)
     again = 1 if taps <= FEW_TAPS else config.rows

@@ -147,7 +147,8 @@ class ScanRows(Template[Problem, Config, GpuTarget]):
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Waves of blocks, each with the latency of its tiles, or the traffic of the tensor."""
-        device, division = target.device, problem.division(config, target)
+        device = target.device
+        division = problem.division(config, target)
         shared = (config.tile * 33 // 32 + config.threads) * sum_bytes(problem.dtype)
         resident = device.sms * device.resident_blocks(config.threads, REGISTERS, shared)
         waves = ceil_div(division.blocks * division.chunks, resident)

@@ -31,7 +31,8 @@ FEWEST_TAPS = 49
 WIDEST = 128
 """Most columns of the image that eight results may need: more do not fit the registers."""
 
-STRIPS, TILES = (1, 2), (1, 2, 3, 4, 5, 7, 8)
+STRIPS = (1, 2)
+TILES = (1, 2, 3, 4, 5, 7, 8)
 
 PIECES = 28
 """Most pieces of eight columns whose fragments, twice, fit the registers of a thread."""
@@ -176,7 +177,8 @@ class DepthwiseConv(Template[Problem, Config, GpuTarget]):
     ) -> KernelSource:
         block = group.writes[0].block
         store = store_function(group, problem.anchor, target, block if block == CHANNELS else 0)
-        grid, threads = _grid(problem, config), (config.threads, 1, 1)
+        grid = _grid(problem, config)
+        threads = (config.threads, 1, 1)
         shared = shared_bytes(problem, config)
         return convolution_source(
             group,

@@ -134,7 +134,8 @@ class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget
     ) -> KernelSource:
-        window, mainloop = problem.window, _mainloop(problem, config)
+        window = problem.window
+        mainloop = _mainloop(problem, config)
         rest, anchor = problem.rest, problem.anchor
         kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, mainloop=mainloop)
         packings = list(kernel.packings)

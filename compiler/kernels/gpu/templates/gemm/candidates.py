@@ -137,7 +137,8 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Tile]:
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
     kinds = {tile: (not is_modelled(tile), tile.halo) for tile in times}
-    least, shapes = dict[tuple[bool, bool], float](), dict[tuple[int, ...], list[Tile]]()
+    least = dict[tuple[bool, bool], float]()
+    shapes = dict[tuple[int, ...], list[Tile]]()
     for tile in sorted(times, key=lambda tile: (kinds[tile], times[tile])):
         if times[tile] <= SLOWEST * least.setdefault(kinds[tile], times[tile]):
             shapes.setdefault(tile.shape, []).append(tile)

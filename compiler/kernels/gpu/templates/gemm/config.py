@@ -94,7 +94,8 @@ class Tile:
 
 def stage_bytes(problem: Problem, tile: Tile) -> int:
     """Shared memory of one stage, padded as in operands.cuh or wgmma_gemm.cuh."""
-    row, column = STEP_BYTES + 16, STEP_BYTES
+    row = STEP_BYTES + 16
+    column = STEP_BYTES
     if tile.wgmma:
         return STEP_BYTES * (tile.rows + tile.columns)
     if tile.halo:
@@ -108,7 +109,8 @@ def stage_bytes(problem: Problem, tile: Tile) -> int:
 
 def halo_pixels(problem: Problem, tile: Tile) -> int:
     """The pixels that the taps of a tile's columns read, in row-major order."""
-    gather, reach = problem.gather, 0
+    gather = problem.gather
+    reach = 0
     for source, window, dilation in zip(
         gather.source, gather.window, gather.dilations, strict=True
     ):
@@ -136,7 +138,8 @@ def shared_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     else:
         result = 4 * tile.rows * (tile.columns + 8)
     aligned = WGMMA_ALIGNMENT if tile.wgmma else 0
-    stages, prefetched = staged_bytes(problem, tile), prefetch_bytes(problem, tile, target)
+    stages = staged_bytes(problem, tile)
+    prefetched = prefetch_bytes(problem, tile, target)
     if problem.late:
         return max(stages, result + prefetched) + aligned
     return max(stages, result) + prefetched + aligned

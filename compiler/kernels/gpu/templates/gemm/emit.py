@@ -79,14 +79,18 @@ class Mainloop:
 
 def mainloop_of(problem: Problem, tile: Tile) -> Mainloop:
     """The function for a tile's kind, with both operands in memory."""
-    headers, function, resident = TILE_HEADERS, "gemm<Problem>", 0
+    headers = TILE_HEADERS
+    function = "gemm<Problem>"
+    resident = 0
     if tile.wgmma:
-        headers, function = WGMMA_HEADERS, "wgmma_gemm<Problem>"
+        headers = WGMMA_HEADERS
+        function = "wgmma_gemm<Problem>"
         resident = 2 * int(tile.co_resident)
     elif tile.halo:
         headers = HALO_HEADERS
     elif tile.lanes == WAVE:
-        headers, function = MFMA_HEADERS, "mfma_gemm<Problem>"
+        headers = MFMA_HEADERS
+        function = "mfma_gemm<Problem>"
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
     return Mainloop(headers, function, operand_parameters(problem, kind), resident=resident)
 
@@ -133,7 +137,8 @@ def _with_prefetched(
     elementwise, broadcast = prefetched_reads(store, problem, group)
     prefetching = replace(problem, prefetched=(len(elementwise), len(broadcast)))
     resident = [resident_blocks(p, tile, target) for p in (problem, prefetching)]
-    room, later = shared_room(problem, target), replace(prefetching, late=True)
+    room = shared_room(problem, target)
+    later = replace(prefetching, late=True)
     fewer = problem.vector > 0 and resident[1] < resident[0]
     if shared_bytes(prefetching, tile, target) <= room and not fewer:
         return prefetching
@@ -152,7 +157,8 @@ class Emitter:
 
     def gemv(self) -> KernelSource:
         """The kernel of a GEMV."""
-        problem, tile = self.problem, Tile(16, 32, 16, 32, 1)
+        problem = self.problem
+        tile = Tile(16, 32, 16, 32, 1)
         grid = (ceil_div(problem.n, 32), 1, problem.count)
         launch = Launch(f"{self.group.name}_0", (), grid, (GEMV_WARPS * 32, 1, 1))
         parameters = operand_parameters(problem, c_type(problem.dtype))
@@ -207,7 +213,8 @@ class Emitter:
         exact: bool = False,
     ) -> KernelSource:
         given = {n: own if exact else self._rounded(own) for n, own in self.problem.packings}
-        packings, flops = packings_of(self.group, given), 2 * self.problem.multiplications
+        packings = packings_of(self.group, given)
+        flops = 2 * self.problem.multiplications
         return KernelSource(text, launches, scratch, packings, flops)
 
     def _rounded(self, packing: str) -> str:

@@ -112,7 +112,8 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     if tile.wgmma:
         costs = MATRICES if problem.form is Form.ROWS else IMAGES
         steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
-        blocks, elements = block_count(problem, tile), tile.rows * tile.columns
+        blocks = block_count(problem, tile)
+        elements = tile.rows * tile.columns
         waves = ceil_div(blocks, concurrent_blocks(tile, target))
         copied = STEP_BYTES * (tile.rows + tile.columns)
         copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
@@ -127,9 +128,11 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
             stored += elements / costs.shared_results + costs.cluster + costs.member * tile.split_k
         return costs.start + steps * step + waves * (costs.wave + stored)
     resident, waves = _residency(problem, tile, target)
-    parts, added = 1, 0.0
+    parts = 1
+    added = 0.0
     if tile.has_cluster(target):
-        parts, added = tile.split_k, CLUSTER_US + MEMBER_US * tile.split_k
+        parts = tile.split_k
+        added = CLUSTER_US + MEMBER_US * tile.split_k
     elif tile.split_k > 1:
         elements = problem.count * problem.m * problem.n
         added = SPLIT_US + 8 * elements * tile.split_k / SPLIT_BYTES

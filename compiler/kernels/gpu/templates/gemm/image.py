@@ -88,7 +88,8 @@ def _axis(gather: Gather, axis: int) -> Axis:
         for phase, tap in product(range(stride), range(gather.window[axis]))
         if (phase + pad - tap * dilation) % stride == 0
     }
-    first, step = min(offsets.values()), dilation if stride == 1 else 1
+    first = min(offsets.values())
+    step = dilation if stride == 1 else 1
     taps = {(phase, (n - first) // step): tap for (phase, tap), n in offsets.items()}
     return Axis(first, step, (max(offsets.values()) - first) // step + 1, taps)
 
@@ -133,7 +134,8 @@ def image_problem(
     Where groups are merged, an infinity in one makes the results of the others NaN.
     """
     groups = anchor.attributes["group"] // merged
-    transposed, shape = anchor.type == "ConvTranspose", group.values[anchor.output].shape
+    transposed = anchor.type == "ConvTranspose"
+    shape = group.values[anchor.output].shape
     channels, rows = image.view.shape[1] // groups, shape[1] // groups
     form = _image_form(image, channels)
     narrow = groups > 1 and rows < (4 if form is Form.BLOCKS else 8)
@@ -187,15 +189,18 @@ def _packing(
 ) -> str:
     """The packing of weights; merged groups are the diagonal blocks of a matrix of zeros."""
     first, second, *window = weight.view.shape
-    kernel, step = (first, second * merged, *window), STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    kernel = (first, second * merged, *window)
+    step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     if form is Form.BLOCKS and gather.taps > 1 and gather.channels % step == 0:
         # The packing of weights with k contiguous: k-steps, then taps, then a k-step's channels.
-        taps, steps = gather.taps, gather.channels // step
+        taps = gather.taps
+        steps = gather.channels // step
         if transposed:
             rows = kernel[1] * groups
             moved = f"reshape:{groups},{steps},{step},{kernel[1]},{taps}|transpose:0,3,1,4,2"
         else:
-            rows, moved = kernel[0], f"reshape:{kernel[0]},{steps},{step},{taps}|transpose:0,1,3,2"
+            rows = kernel[0]
+            moved = f"reshape:{kernel[0]},{steps},{step},{taps}|transpose:0,1,3,2"
         packing = f"{moved}|reshape:{rows},{taps * gather.channels}"
     else:
         packing = _weight_packing(kernel, groups, gather, a_row, transposed)
@@ -206,7 +211,8 @@ def pointwise_problem(group: Group, anchor: Node[int], weight: Operand, image: O
     """The problem of a pointwise convolution whose image each block computes itself."""
     rows, channels = weight.view.shape[:2]
     output = group.values[anchor.output].shape
-    pixels, k = prod(output[2:]), round_up(channels, weight.chunk)
+    pixels = prod(output[2:])
+    k = round_up(channels, weight.chunk)
     gather = Gather(
         channels=channels,
         pixels=pixels,
@@ -254,7 +260,8 @@ def _phased_problem(
     group: Group, groups: int, weight: Operand, image: Operand, form: Form, phases: Phases
 ) -> Problem:
     """A transposed convolution by its phases: a GEMM with rows of phases and channels."""
-    gather, rows = phases.gather, weight.view.shape[1]
+    gather = phases.gather
+    rows = weight.view.shape[1]
     height, k = rows * phases.count, gather.row * gather.taps
     return Problem(
         m=height,
@@ -282,8 +289,10 @@ def _phased_problem(
 
 def _phase_packing(weight: Operand, groups: int, form: Form, phases: Phases) -> str:
     """The packing of weights by phase and channel, each with the k of its dense convolution."""
-    gather, rows = phases.gather, weight.view.shape[1]
-    channels, step = gather.channels, STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    gather = phases.gather
+    rows = weight.view.shape[1]
+    channels = gather.channels
+    step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     steps = [f"reshape:{groups},{channels},{rows},{prod(weight.view.shape[2:])}", "pad:0,0,0,1"]
     steps += [f"take:3,{','.join(map(str, phases.taps))}"]
     if form is Form.BLOCKS and gather.taps > 1 and channels % step == 0:
@@ -303,7 +312,8 @@ def _read_gather(
     """The im2col mapping of a convolution."""
     image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])
     output = group.values[anchor.output].shape
-    rank, transposed = len(image) - 2, anchor.type == "ConvTranspose"
+    rank = len(image) - 2
+    transposed = anchor.type == "ConvTranspose"
     strides, dilations = (list(anchor.attributes[name]) for name in ("strides", "dilations"))
     pads = anchor.attributes["pads"][:rank]
     pads = pads if transposed else operator_window(anchor, image, output, kernel[2:]).before

@@ -24,7 +24,8 @@ def matmul_problem(
     matmul = read_matmul(group, anchor)
     if matmul is None or left.block or right.block:
         return None
-    a, b = _left_matrix(matmul, left.view), _right_view(matmul, right.view)
+    a = _left_matrix(matmul, left.view)
+    b = _right_view(matmul, right.view)
     if a is None or (a.strides[-1] != 1 and matmul.depth > 1):
         return None
     few = matmul.rows <= few_rows

@@ -96,7 +96,8 @@ def nearest(
     A similar problem's time is scaled by the ratio of the two estimates. WGMMA tiles, which similar
     problems may not have, are also predicted by their estimates.
     """
-    predicted, shapes = dict[Tile, float](), _by_shape(tiles)
+    predicted = dict[Tile, float]()
+    shapes = _by_shape(tiles)
     for entry in neighbours(key, known):
         other = problem_of(entry.key)
         for measured in entry.configs:

@@ -83,7 +83,8 @@ def _witnesses(symbols: Sequence[Symbol]) -> list[dict[str, int]]:
 
 def result_vector(group: Group, problem: Problem) -> int:
     """How many columns of the first result are stored as a vector; 0 if none."""
-    result, pixels = group.writes[0], problem.gather.pixels
+    result = group.writes[0]
+    pixels = problem.gather.pixels
     in_order = problem.result_index[2] in ("n", f"n % {pixels}")
     widths = VECTORS.get(ELEMENT_BYTES.get(result.dtype, 4), (4,))
     fits = [width for width in widths if pixels % width == 0]
@@ -100,7 +101,8 @@ def merges(group: Group, anchor: Node[int]) -> list[int]:
     if anchor.type != "Conv" or image is None or weight is None or not weight.constant:
         return []
     groups = anchor.attributes["group"]
-    rows, channels = weight.view.shape[0] // groups, weight.view.shape[1]
+    rows = weight.view.shape[0] // groups
+    channels = weight.view.shape[1]
     step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     fill = filling_merges(groups, rows, channels, weight.chunk)
     whole = [n for n in fill if n * channels % step == 0]

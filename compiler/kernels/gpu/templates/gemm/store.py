@@ -21,7 +21,9 @@ def prefetched_reads(
 
     A broadcast operand has one element for each row, or each column, of a tile.
     """
-    width, elementwise, broadcast = problem.width, list[int](), list[int]()
+    width = problem.width
+    elementwise = list[int]()
+    broadcast = list[int]()
     for i, part in enumerate(store.parts):
         if part is Part.ANY or store.arguments[i] >= group.inputs:
             continue

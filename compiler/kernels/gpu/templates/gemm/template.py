@@ -141,7 +141,8 @@ class Gemm(Template[Problem, Tile, GpuTarget], Shortlists, Predicts, Reserves, V
         self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Tile]:
         """At most `count` tiles to measure: near measured ones, then those of least estimates."""
-        fits, entry = set(candidates(problem, target)), known.get(self._text(problem, target))
+        fits = set(candidates(problem, target))
+        entry = known.get(self._text(problem, target))
         near = neighbours.near_measured(problem, entry, target, fits) if entry else []
         similar = self.nearest(problem, target, known, fits)
         first = [*near, *([without_overlap(similar)] if similar else [])]

@@ -74,7 +74,8 @@ class FourBitProblem:
     @property
     def packings(self) -> list[str]:
         """The packings of weights, scales and zero points."""
-        columns, row = self.gemm.n, self._blocks * self.block // 2
+        columns = self.gemm.n
+        row = self._blocks * self.block // 2
         missing = self.chunks * CHUNK_BYTES - row
         runs = f"reshape:{columns},{self.chunks},8,8,2|transpose:0,1,3,2,4"
         weights = f"reshape:{columns},{row}|pad:0,{missing}|{runs}"

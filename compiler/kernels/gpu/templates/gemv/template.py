@@ -39,7 +39,8 @@ class Gemv(OneWay[Problem, GpuTarget], Folds):
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """The estimated nanoseconds: of the memory, or of the SM with most blocks if slower."""
-        device, matrix = target.device, problem.k * problem.element_bytes
+        device = target.device
+        matrix = problem.k * problem.element_bytes
         blocks = ceil_div(problem.n, COLUMNS) * problem.count
         busiest = ceil_div(blocks, device.sms)
         loaded = UNROLLED * GEMV_WARPS * COLUMNS * problem.element_bytes

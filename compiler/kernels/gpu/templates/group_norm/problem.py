@@ -14,7 +14,8 @@ from compiler.target.target import GpuTarget
 
 GROUPED = ("GroupNormalization", "InstanceNormalization")
 
-WARP, MOST_THREADS = 32, 1024
+WARP = 32
+MOST_THREADS = 1024
 
 MOST_KEPT = 32
 """Elements that fit the registers of a thread."""

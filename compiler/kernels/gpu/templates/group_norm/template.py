@@ -55,7 +55,8 @@ def _load(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     if image is not None:
         number = (image.read,)
         return Functor("Load", _vector_load(problem, image), (c_type(image.dtype),), number)
-    context, place = problem.context, [variable(name) for name in ("outer", "channel", "pixel")]
+    context = problem.context
+    place = [variable(name) for name in ("outer", "channel", "pixel")]
     at = [*place[:2], *unflatten_index(place[2], context.shape[2:])]
     value = context.operand(0, at)
     function = value_function(f"{group.name}_element", context, value, place, target)
@@ -76,10 +77,13 @@ def _load(group: Group, problem: Problem, target: GpuTarget) -> Functor:
 
 def _vector_load(problem: Problem, image: Operand) -> str:
     """Loads of vectors; a row-major image may begin anywhere."""
-    kind, width, shape = c_type(image.dtype), problem.width, problem.context.shape
+    kind = c_type(image.dtype)
+    width = problem.width
+    shape = problem.context.shape
     if problem.blocked:
         index = block_index(shape, width, "outer", f"channel / {width}", "pixel")
-        source, aligned = f"image + ({index}) * {width}", ""
+        source = f"image + ({index}) * {width}"
+        aligned = ""
     else:
         source = f"image + ((int64_t)outer * {shape[1]} + channel) * {problem.pixels} + pixel"
         aligned = f"if ((uint64_t)from % sizeof(Block<{kind}, {width}>) == 0) "
@@ -110,7 +114,8 @@ def _head(problem: Problem) -> str:
 
 def _scale(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """The factor of a channel."""
-    context, channel = problem.context, variable("channel")
+    context = problem.context
+    channel = variable("channel")
     value = context.operand(1, [channel])
     function = value_function(f"{group.name}_scale", context, value, [channel], target)
     return value_part("Scale", function, "int channel")

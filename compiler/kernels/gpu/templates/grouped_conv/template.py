@@ -157,7 +157,8 @@ class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
         structs = (conv_constants(problem, config), block_store(store, group, problem.block))
         grid = (ceil_div(problem.places(config.pixels), config.places), 1, 1)
         launch = Launch(f"{group.name}_0", (), grid, (config.threads, 1, 1))
-        function, headers = "convolve_groups", ("grouped_conv",)
+        function = "convolve_groups"
+        headers = ("grouped_conv",)
         return convolution_source(
             group, problem, store, launch, function, headers=headers, structs=structs
         )
@@ -178,7 +179,8 @@ def candidates(problem: Problem) -> Iterator[Config]:
 
 def _thread_us(problem: Problem, config: Config) -> float:
     """Microseconds of an SM for one thread: its FMAs and loads."""
-    rows, taps = problem.items // config.split_k, problem.window.kernel[-1]
+    rows = problem.items // config.split_k
+    taps = problem.window.kernel[-1]
     fmas = rows * taps * problem.width * problem.block * config.pixels
     loads = rows * (problem.kept(config.pixels) / problem.block + taps * problem.width)
     return fmas / FMAS + loads / LOADS
@@ -190,7 +192,8 @@ def read_grouped(group: Group, anchor: Node[int]) -> Problem | None:
     if conv is None or conv.weight.dtype not in ("float32", conv.image.dtype):
         return None
     groups = anchor.attributes["group"]
-    channels, rows = conv.weight.view.shape[1], conv.result[1] // groups
+    channels = conv.weight.view.shape[1]
+    rows = conv.result[1] // groups
     block = _block(conv.image, channels, rows) if groups > 1 else 0
     if not block or not 3 <= len(conv.source) <= 5:
         return None

@@ -53,7 +53,8 @@ class Pointwise(OneWay[int, GpuTarget], Folds):
 
     def emit(self, group: Group, problem: int, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of all results."""
-        context, element = FusionContext(group, None), variable("element")
+        context = FusionContext(group, None)
+        element = variable("element")
         statements: list[Stmt] = []
         for count in dict.fromkeys(prod(info.shape) for info in group.writes):
             places = [
@@ -93,7 +94,9 @@ def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
 
 
 def _kernel(group: Group, function: StoreFunction, elements: int) -> KernelSource:
-    name, threads, items = f"{group.name}_0", element_threads(elements), items_of(elements)
+    name = f"{group.name}_0"
+    threads = element_threads(elements)
+    items = items_of(elements)
     passed = ", ".join([*function.names, "element"])
     declared = (f"{own.type} {own.name}" for own in function.parameters)
     text = (

@@ -180,7 +180,8 @@ def _struct(
     element = "float" if element_bytes_of(target) == 4 else "uint16_t"
     lines.append(f"  using Element = {element};")
     for name in (*READS, *WRITES):
-        given, kind = name in buffers, c_type(buffers[name].dtype) if name in buffers else "float"
+        given = name in buffers
+        kind = c_type(buffers[name].dtype) if name in buffers else "float"
         qualifier = "const " if name in READS else ""
         if name not in READS[:2]:
             lines.append(f"  static constexpr bool {name.upper()} = {int(given)};")
@@ -219,12 +220,14 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
         operator = group.only("Recurrence")
         if operator is None or {op.type for op in group.operators} > {"Recurrence", "Cast"}:
             return None
-        reads, writes = _reads(group, operator), _writes(group, operator)
+        reads = _reads(group, operator)
+        writes = _writes(group, operator)
         if reads is None or writes is None or not group.weights[reads["weights"].argument]:
             return None
         steps, batch, _ = group.values[operator.operand(0)].shape
         directions, _, hidden = group.values[operator.operand(1)].shape
-        cell, after = str(operator.attributes["cell"]), operator.attributes["linear_before_reset"]
+        cell = str(operator.attributes["cell"])
+        after = operator.attributes["linear_before_reset"]
         exchanges = 1 if after else 2
         sizes = Recurrence(cell, steps, batch, hidden, directions, exchanges=exchanges)
         return Problem(sizes, operator, reads, writes)

@@ -137,7 +137,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
             for name, value in values.items()
         }
         value = Var("value", PrimType("float32"))
-        statement, scalars = context.store(value, at), [*place, value]
+        statement = context.store(value, at)
+        scalars = [*place, value]
         store = device_function(f"{group.name}_store", context, statement, scalars, target)
         source = _kernel(group, problem, functions, store, config)
         return with_runtime_sizes(source, group) if group.symbols else source
@@ -185,7 +186,8 @@ def _kernel(
     parts = [*(function.text for function in functions.values()), store.text]
     parts += [header("row_norm"), _constants(group, problem, config)]
     parts += [own.text for own in structs]
-    grid, block = ceil_div(problem.rows, config.rows), config.threads * config.rows
+    grid = ceil_div(problem.rows, config.rows)
+    block = config.threads * config.rows
     launch = Launch(f"{group.name}_0", (), (grid, 1, 1), (block, 1, 1))
     parameters, made = functor_parameters(structs)
     text, launch = kernel(launch, parameters, f"normalize<Problem>({', '.join(made)})")

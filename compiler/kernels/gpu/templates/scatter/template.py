@@ -163,7 +163,8 @@ def _constants(group: Group, problem: Problem, slots: int) -> str:
 
 def _slot(group: Group, problem: Problem) -> str:
     """The slot that the indices of update `i` name, as a C expression."""
-    depth, given = len(problem.along), group.constants.get(problem.operator.operand(1))
+    depth = len(problem.along)
+    given = group.constants.get(problem.operator.operand(1))
     read = [f"indices[i * {depth} + {k}]" for k in range(depth)]
     read = read if given is None else [str(int(given.item()))]
     each = [f"inside({i}, {extent})" for i, extent in zip(read, problem.along, strict=True)]
@@ -178,7 +179,8 @@ def _base(problem: Problem) -> str:
     terms: list[str] = []
     before = 1
     for axis in reversed([i for i in range(len(problem.shape)) if i != problem.axis]):
-        extent, step = problem.places[axis], prod(problem.shape[axis + 1 :])
+        extent = problem.places[axis]
+        step = prod(problem.shape[axis + 1 :])
         terms.append(f"(int64_t)(column / {before} % {extent}) * {step}")
         before *= extent
     return " + ".join(terms)
@@ -204,7 +206,8 @@ def _scattered(launch: Launch, group: Group, problem: Problem) -> tuple[str, Lau
 
 def _copied(group: Group, problem: Problem) -> tuple[str, Launch]:
     """The kernel that copies the tensor."""
-    kind, elements = c_type(group.writes[0].dtype), prod(problem.shape)
+    kind = c_type(group.writes[0].dtype)
+    elements = prod(problem.shape)
     data = restricted(f"const {kind}*", "data", problem.operator.operand(0))
     each = COPY_THREADS * COPY_ITEMS
     first = f"(int64_t)blockIdx.x * {each}"

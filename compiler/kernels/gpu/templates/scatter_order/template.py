@@ -164,7 +164,8 @@ def _function(name: str, phase: Phase, slot: StoreFunction) -> str:
 
 def _slot(group: Group, problem: Problem, target: GpuTarget) -> StoreFunction:
     """The slot that the index of an update names."""
-    context, update = FusionContext(group, problem.anchor), variable("update")
+    context = FusionContext(group, problem.anchor)
+    update = variable("update")
     slot = safe_index(context.operand(0, [update]), problem.slots)
     result = tirx.decl_buffer((1,), "int32", name="result")
     statement = tirx.BufferStore(result, slot, [0])

@@ -92,7 +92,8 @@ class Problem:
 
     def parts(self, target: GpuTarget) -> int:
         """Threads that share a column: more where rows are few and long."""
-        parts, threads = 1, self.slots * self.spans * self.lanes
+        parts = 1
+        threads = self.slots * self.spans * self.lanes
         long = self.updates / self.slots / FLIGHT
         most = MOST_THREADS // self.lanes
         while parts < min(long, most) and threads * parts < RESIDENT * target.device.sms:
@@ -127,7 +128,8 @@ def _place(group: Group, anchor: Node[int], context: FusionContext) -> tuple[int
     columns = prod(context.shape[1:])
     if context.elementwise:
         return 0, columns
-    following, concats = {anchor.output}, list[Node[int]]()
+    following = {anchor.output}
+    concats = list[Node[int]]()
     for op in group.operators:
         if following.intersection(op.inputs):
             following.update(op.outputs)
@@ -158,7 +160,8 @@ def _rows(group: Group, value: int) -> Rows | None:
         return _rows(group, maker.operand(0)) if group.values[value].dtype in STORED else None
     if not _gathers_rows(group, maker):
         return None
-    rows, indices = _rows(group, maker.operand(0)), _read_of(group, maker.operand(1))
+    rows = _rows(group, maker.operand(0))
+    indices = _read_of(group, maker.operand(1))
     if rows is None or rows.indices is not None or indices is None:
         return None
     return replace(rows, indices=indices)

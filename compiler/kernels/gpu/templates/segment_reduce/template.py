@@ -70,8 +70,12 @@ def _constants(problem: Problem, parts: int, threads: int, segments: int) -> str
 
 def _vectors(group: Group, problem: Problem, rows: Rows) -> Functor:
     """Loads of rows that are in memory; they may begin anywhere."""
-    kind, width, columns = c_type(rows.dtype), rows.width, problem.columns
-    types, numbers, source = [kind], [rows.read], "update"
+    kind = c_type(rows.dtype)
+    width = rows.width
+    columns = problem.columns
+    types = [kind]
+    numbers = [rows.read]
+    source = "update"
     members = [f"const {kind}* rows;"]
     if rows.indices is not None:
         index = c_type(group.values[rows.indices].dtype)
@@ -99,7 +103,8 @@ def _vectors(group: Group, problem: Problem, rows: Rows) -> Functor:
 
 def _elements(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """Loads of updates that the group computes, element by element."""
-    context, place = problem.context, [variable(name) for name in ("update", "column")]
+    context = problem.context
+    place = [variable(name) for name in ("update", "column")]
     at = [place[0], *unflatten_index(place[1], context.shape[1:])]
     value = context.operand(0, at)
     function = value_function(f"{group.name}_element", context, value, place, target)
@@ -128,7 +133,8 @@ def _elements(group: Group, problem: Problem, target: GpuTarget) -> Functor:
 
 def _initial(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """An element of the data."""
-    context, place = problem.context, [variable(name) for name in ("row", "column")]
+    context = problem.context
+    place = [variable(name) for name in ("row", "column")]
     value = context.operand(1, [place[0], *unflatten_index(place[1], context.shape[1:])])
     function = value_function(f"{group.name}_initial", context, value, place, target)
     return value_part("Initial", function, "int row, int column")
@@ -143,7 +149,8 @@ def _index(problem: Problem, shape: Sequence[int], row: Any, column: Any) -> lis
 
 def _store(group: Group, problem: Problem, target: GpuTarget) -> Functor:
     """The results that follow from an element of the reduction, or in a Concat from none."""
-    context, place = problem.context, [variable(name) for name in ("row", "column")]
+    context = problem.context
+    place = [variable(name) for name in ("row", "column")]
     value = Var("value", PrimType("float32"))
     if problem.length > problem.columns:
         places = [_index(problem, info.shape, *place) for info in group.writes]
@@ -179,9 +186,11 @@ class ReduceSegments(OneWay[Problem, GpuTarget]):
         return 1e3 * (LAUNCH_US + max(traffic / BYTES, ROUND_US * ceil_div(int(share) + 1, FLIGHT)))
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
-        rows, parts = problem.rows, problem.parts(target)
+        rows = problem.rows
+        parts = problem.parts(target)
         load = _vectors(group, problem, rows) if rows else _elements(group, problem, target)
-        initial, store = _initial(group, problem, target), _store(group, problem, target)
+        initial = _initial(group, problem, target)
+        store = _store(group, problem, target)
         starts, order = (problem.anchor.operand(i) for i in (2, 3))
         types = dict.fromkeys((starts, order), "int")
         for part in (load, initial, store):

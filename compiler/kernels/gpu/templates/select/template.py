@@ -90,7 +90,9 @@ class SelectRows(Template[Problem, Config, GpuTarget]):
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The steps of the search and the ranks of what is selected, by a scheduler's warps."""
-        device, items, blocks = target.device, config.items(problem), config.blocks(problem)
+        device = target.device
+        items = config.items(problem)
+        blocks = config.blocks(problem)
         size = ELEMENT_BYTES[problem.dtype]
         registers = items * max(4, size) // 4 + OTHER_REGISTERS
         shared = config.shared_bytes(problem)

@@ -8,7 +8,10 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.skinny_gemm.problem import TILE_COLUMNS, SkinnyProblem
 from compiler.target.target import GpuTarget
 
-TILES, WARPS, SPLITS, STAGES = (1, 2, 4), (4, 8, 16), (1, 2, 4, 8), (2, 4, 8)
+TILES = (1, 2, 4)
+WARPS = (4, 8, 16)
+SPLITS = (1, 2, 4, 8)
+STAGES = (2, 4, 8)
 
 SPARE, MOST_REGISTERS = 24, 224
 """Registers of a thread besides weights, rows and sums, and the most that are not spilled."""

@@ -36,7 +36,8 @@ class SkinnyEmitter(Emitter):
 
         The last ones may be no operands of the problem.
         """
-        grid, block = (ceil_div(problem.tiles, config.tiles), 1, config.splits), config.threads
+        grid = (ceil_div(problem.tiles, config.tiles), 1, config.splits)
+        block = config.threads
         shared = shared_bytes(problem, config)
         launch = Launch(f"{self.group.name}_0", (), grid, (block, 1, 1), shared)
         left, *others = problem.reads

@@ -89,7 +89,8 @@ class FourBitProblem(SkinnyProblem):
     @property
     def packings(self) -> list[str]:
         """The packings of weights, scales and zero points."""
-        columns, blocks = self.gemm.n, ceil_div(self.gemm.k, self.block)
+        columns = self.gemm.n
+        blocks = ceil_div(self.gemm.k, self.block)
         more, width = -columns % TILE_COLUMNS, blocks * self.block
         row = f"pad:{more},{self.scale_row - blocks}"
         shared = f"nibbles|pad:{more},{self.scale_row - 2 * ceil_div(blocks, 2)}"

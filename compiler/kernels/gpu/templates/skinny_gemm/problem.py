@@ -95,7 +95,8 @@ def read_skinny_problem(group: Group, anchor: Node[int], target: GpuTarget) -> S
     as_stored = problem.element_bytes == 2 or target.precision == "tf32"
     if not as_stored or not 0 < problem.m <= MOST_ROWS or not target.has_mma:
         return None
-    right, matmul = find_operand(group, anchor.inputs[1]), read_matmul(group, anchor)
+    right = find_operand(group, anchor.inputs[1])
+    matmul = read_matmul(group, anchor)
     assert right is not None
     assert matmul is not None
     skinny = SkinnyProblem(replace(problem, vector=0), (problem.left, problem.right))
@@ -110,7 +111,8 @@ def _packing(problem: SkinnyProblem, by_column: bool) -> str:
     Registers with two elements have two consecutive k; the second and the last have columns that
     are eight further.
     """
-    gemm, pair = problem.gemm, 4 // problem.gemm.element_bytes
+    gemm = problem.gemm
+    pair = 4 // problem.gemm.element_bytes
     depth, columns = problem.chunks * problem.runs[1] - gemm.k, -gemm.n % TILE_COLUMNS
     along, across = (problem.chunks, 4, 2, 2, pair), (problem.tiles, 2, 8)
     if by_column:

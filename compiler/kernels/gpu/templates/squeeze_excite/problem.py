@@ -11,7 +11,8 @@ from compiler.kernels.group import Group, Node
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
-CLUSTERS, THREADS = (8, 4, 2, 1), (512, 1024, 256)
+CLUSTERS = (8, 4, 2, 1)
+THREADS = (512, 1024, 256)
 
 SHARED_BYTES = 40 << 10
 """Most bytes of shared memory that a block's sums, means and gates may take."""

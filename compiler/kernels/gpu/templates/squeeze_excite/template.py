@@ -51,8 +51,10 @@ def _after(
 
 def _image(group: Group, problem: Problem) -> str:
     """A struct that loads vectors of the image and stores those of the result."""
-    read, result = c_type(problem.image.dtype), group.writes[0]
-    write, width = c_type(result.dtype), problem.width
+    read = c_type(problem.image.dtype)
+    result = group.writes[0]
+    write = c_type(result.dtype)
+    width = problem.width
     alike = result.block == (width if problem.blocked else 0)
     if problem.blocked:
         vector = _element(problem.shape, width, f"line * {width}", "vector")

@@ -65,7 +65,8 @@ def blocks_of(problem: Problem, config: Config) -> int:
 
 def halo_of(problem: Problem, config: Config) -> tuple[int, int]:
     """Rows and columns of a tile's halo, the tile included."""
-    plane, extents = problem.plane, (config.rows, config.columns)
+    plane = problem.plane
+    extents = (config.rows, config.columns)
     sizes = zip(extents, plane.strides, plane.kernel, plane.dilations, strict=True)
     rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in sizes)
     return rows, columns
@@ -99,13 +100,15 @@ def _spread(lanes: tuple[Triple, ...], stride: int, dilations: tuple[int, ...], 
 
 def pitch(problem: Problem, rows: int, columns: int) -> tuple[int, int]:
     """The row pitch of the halo in words, and the wavefronts that a warp's load takes."""
-    window, lanes = problem.plane, tuple(map(problem.lane_place, range(4)))
+    window = problem.plane
+    lanes = tuple(map(problem.lane_place, range(4)))
     return _spread(lanes, window.strides[1], window.dilations, rows, columns)
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The configs that fit a block's registers and shared memory, without idle turns."""
-    count, room = target.device.sms, target.shared_bytes - RESERVED
+    count = target.device.sms
+    room = target.shared_bytes - RESERVED
     for rows, columns, pixels, width in product(ROWS, COLUMNS, PIXELS, WIDTHS):
         config = Config(rows, columns, pixels, width, 1)
         if not _divides(problem, config) or shared_bytes(problem, config) > room:
@@ -130,7 +133,8 @@ def _divides(problem: Problem, config: Config) -> bool:
 
 def resident_blocks(problem: Problem, config: Config, target: GpuTarget) -> int:
     """Blocks that should be resident on an SM, whose four partitions have as many warps each."""
-    sums, threads = config.pixels * config.width // 32, threads_of(problem, config)
+    sums = config.pixels * config.width // 32
+    threads = threads_of(problem, config)
     registers = max(LEAST_REGISTERS, sums + sums // 4 + config.pixels // 4 + 40)
     warps = min(WARPS, 4 * (REGISTERS // 128 // registers))
     shared = target.shared_bytes // (shared_bytes(problem, config) + RESERVED)

@@ -157,7 +157,8 @@ class Problem(ConvolutionProblem):
     @property
     def packing(self) -> str:
         """The packing of weights: the order in which the lanes of each k-step read them."""
-        taps, pairs = prod(self.extents), self.quad_channels // 16
+        taps = prod(self.extents)
+        pairs = self.quad_channels // 16
         extra = self.channels - self.result[1]
         shape = (self.channels // self.quad_channels, 4, pairs, 2, 2, self.steps, 2, 4, self.pair)
         parts = (
@@ -173,7 +174,8 @@ class Problem(ConvolutionProblem):
 
 def read_stem(group: Group, anchor: Node[int], target: GpuTarget) -> Problem | None:
     """The problem of a convolution if tensor cores can compute it and its weights are constant."""
-    conv, output = read_convolution_problem(group, anchor), group.values[anchor.output]
+    conv = read_convolution_problem(group, anchor)
+    output = group.values[anchor.output]
     if conv is None or output.dtype != "float32":
         return None
     image, weight, shape = conv.image, conv.weight, conv.source

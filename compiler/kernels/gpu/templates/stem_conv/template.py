@@ -51,8 +51,10 @@ def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
 
     The longest of computing, latency, copying weights and halos, and storing results counts.
     """
-    count, warps = target.device.sms, threads_of(problem, config) // 32
-    slices, tile = problem.channels // slice_of(problem, config), _tile_cycles(problem, config)
+    count = target.device.sms
+    warps = threads_of(problem, config) // 32
+    slices = problem.channels // slice_of(problem, config)
+    tile = _tile_cycles(problem, config)
     blocks = ceil_div(blocks_of(problem, config) * slices, count)
     busy = blocks * config.turns * tile / CLOCK
     turn = COPY_US + tile * max(1, 4 / warps) / CLOCK

@@ -223,7 +223,8 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
 
 def _load(name: str, group: Group, value: int, target: GpuTarget) -> Functor:
     """An element of a value that is read or a cast of what is read."""
-    info, element = group.values[value], variable("element")
+    info = group.values[value]
+    element = variable("element")
     anchor = Node("Identity", {}, (value,), (len(group.values),))
     around = replace(
         group,
@@ -244,7 +245,8 @@ def _store(
     """Some results, all for an element of the tensor or all of one element, given the extremes."""
     if not results:
         return Functor(name, _struct(name, (), ""))
-    after, element = after_range(group, problem, results), variable("element")
+    after = after_range(group, problem, results)
+    element = variable("element")
     context = FusionContext(after, None)
     statement = context.store(None, unflatten_index(element, after.writes[0].shape))
     statement = by_element(statement, context.reads[-1:])

@@ -263,7 +263,8 @@ class SortRows(Template[Problem, Config, GpuTarget]):
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Waves of blocks, each with the latency of its merges, and the traffic of all launches."""
-        device, total = target.device, 0.0
+        device = target.device
+        total = 0.0
         shared = config.tile * problem.entry_bytes
         resident = device.sms * device.resident_blocks(config.threads, REGISTERS, shared)
         for launch in problem.launches(config):
