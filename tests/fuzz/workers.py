@@ -9,19 +9,23 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import wait
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from compiler.emulator.compile import SANITIZED
+from compiler.emulator.compile import SANITIZED, engine, prepared_header
 from compiler.errors import SymbolicFaultWarning
+from compiler.target.target import parse_target
 from tests.fuzz.case import Case, Failure
 
 SECONDS = 60
 """The longest that any case may take."""
 FEWEST = 4
 """The cases that a worker draws of each kind, however slow the machine is."""
+WARM_SECONDS = 600
+"""The longest that a worker takes before its first case: an empty cache, a busy machine."""
 SANITIZED_SECONDS = 300
 """The same under AddressSanitizer, with which kernels take long to build."""
 
@@ -81,6 +85,15 @@ def _drawn(kind: str, seed: int, target: str, guarded: bool) -> Outcome:
     return judge(case)
 
 
+def _warm(target: str) -> None:
+    """Import and build what all cases share, which counts in the time of none."""
+    import_module("tests.fuzz.checks")
+    import_module("tests.fuzz.kinds")
+    if parse_target(target).backend == "emu":
+        engine()
+        prepared_header()
+
+
 def _end_with_parent() -> None:
     """Let the kernel end this process when the parent ends.
 
@@ -107,7 +120,12 @@ def _serve(connection: Any, log: str) -> None:
     faulthandler.enable()
     warnings.simplefilter("error", SymbolicFaultWarning)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    handlers: dict[str, Callable[..., Any]] = {"draw": _drawn, "make": _make, "judge": judge}
+    handlers: dict[str, Callable[..., Any]] = {
+        "warm": _warm,
+        "draw": _drawn,
+        "make": _make,
+        "judge": judge,
+    }
     while True:
         try:
             name, *arguments = connection.recv()
@@ -139,13 +157,14 @@ class Worker:
         self._process.start()
         theirs.close()
 
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """The answer to one request; raises Dead."""
+    def ask(self, name: str, *arguments: Any, seconds: float | None = None) -> Any:
+        """The answer to one request, in the time of a case or in `seconds`; raises Dead."""
         if self._process is None:
             self._start()
         try:
             self._connection.send((name, *arguments))
-            seconds = SANITIZED_SECONDS if SANITIZED in os.environ else self._seconds
+            if seconds is None:
+                seconds = SANITIZED_SECONDS if SANITIZED in os.environ else self._seconds
             if not self._connection.poll(seconds):
                 self.stop()
                 raise Dead(f"hangs: no answer in {seconds} s")
@@ -183,6 +202,8 @@ class Worker:
     def draw(self, kind: str, seed: int, target: str, guarded: bool = False) -> Outcome:
         """The outcome of a seed, whatever its case does to the process."""
         try:
+            if self._process is None:
+                self.ask("warm", target, seconds=WARM_SECONDS)
             return self.ask("draw", kind, seed, target, guarded)
         except Dead as error:
             try:
