@@ -131,7 +131,7 @@ def makers_of(graph: Graph) -> dict[Value, Node[Value]]:
 
 def inner_graphs(node: Node[Value]) -> list[Graph]:
     """The graphs of an If or a Loop; none of other operators."""
-    return node.attributes.get("bodies", [])
+    return node["bodies"] or []
 
 
 def constant(name: str, array: np.ndarray) -> Value:

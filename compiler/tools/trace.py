@@ -79,8 +79,8 @@ def _summed(changes: Steps) -> Steps:
 
 
 Event = Mapping[str, Any]
-PREDICTED = 1
-MEASURED = 2
+PREDICTED_PROCESS = 1
+MEASURED_PROCESS = 2
 
 
 def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -92,7 +92,7 @@ def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], st
     times = [TaskTime(task.stream, start, end) for task, start, end in starts]
     used = {task.kernel for task in module.schedule.tasks}
     events = process(
-        PREDICTED,
+        PREDICTED_PROCESS,
         f"predicted, not measured: mode {predicted.mode},"
         f" {len(used & predicted.measured)} of {len(used)} kernel times"
         " measured alone, the others estimated",
@@ -112,13 +112,13 @@ def _measured(module: Module, run: MeasuredRun, times: Sequence[TaskTime]) -> li
     if on_cpu:
         label = "measured: each thread's work, by the executor's own clock"
     row = "thread" if on_cpu else "stream"
-    events = process(MEASURED, label, module.schedule, times, row)
+    events = process(MEASURED_PROCESS, label, module.schedule, times, row)
     return events + [_help(module.schedule, span) for span in run.help]
 
 
 def _help(schedule: Schedule, span: HelpTime) -> Event:
     """A slice of blocks that a thread executed for another."""
-    position = {"pid": MEASURED, "tid": span.thread, "ts": span.start / 1e3}
+    position = {"pid": MEASURED_PROCESS, "tid": span.thread, "ts": span.start / 1e3}
     details = {"args": {"task": span.task}, "dur": (span.end - span.start) / 1e3}
     return {"name": f"helps {schedule.tasks[span.task].kernel}", "ph": "X", **position, **details}
 

@@ -14,9 +14,7 @@ from typing import Any
 from llvmlite import ir
 from tvm import tirx
 
-FLOAT = ir.FloatType()
-INT = ir.IntType(32)
-BOOL = ir.IntType(1)
+FLOAT, INT, BOOL = ir.FloatType(), ir.IntType(32), ir.IntType(1)
 
 _POWER = """
 define internal i64 @flowloom_integer_power(i64 %base, i64 %exponent) alwaysinline {
