@@ -56,7 +56,9 @@ class IndexRanges:
         operands = [self._of(value) for value in node.inputs]
         if not operands or operands[0] is None:
             return None
-        spec = OPERATORS[node.type]
+        spec = OPERATORS.get(node.type)  # what is quantised stays, and computes no index
+        if spec is None:
+            return None
         if spec.kind is Kind.VIEW or spec.picks:
             return operands[0]
         if node.type == "Cast":

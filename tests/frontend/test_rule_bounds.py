@@ -135,7 +135,6 @@ BOUNDED = {
     "group_query.py:_lengths": "one number",
     "others.py:rewrite_inverse": "at most _LARGEST_INVERSE squared",
     "quantised.py:integer_convolution": "as many as the weights",
-    "quantised.py:four_bits": "as many as the scales",
     "counted.py:rewrite_constant_of_shape": "one number",
     "onnxruntime_resize.py:_use": "one number, broadcast",
     "onnxruntime_resize.py:_weighted": "one number",

@@ -98,10 +98,10 @@ def quantised_by_arithmetic(call: Call) -> Value:
     x = call.data
     axis = call["axis"]
     scale = _along(call, call.operand(1), x.rank, axis)
-    zero = call.input(2)
-    zero = None if zero is None else _along(call, zero, x.rank, axis)
-    target = dtype_name(call["output_dtype"])
-    dtype = target or ("uint8" if zero is None else zero.dtype)
+    given = call.input(2)
+    zero = None if given is None else _along(call, given, x.rank, axis)
+    # Spread over blocks a zero point of a byte may be wider.
+    dtype = dtype_name(call["output_dtype"]) or ("uint8" if given is None else given.dtype)
     precision = dtype_name(call["precision"]) or scale.dtype
     scaled = call.input(3) or call.one(
         "Div", _cast(call, x, precision), _cast(call, scale, precision)

@@ -13,6 +13,7 @@ from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_REDUCE, Kin
 from compiler.net.operators.einsum import einsum_terms
 from compiler.net.operators.indices import GATHERS, INDEXED
 from compiler.tensors.dtypes import FLOAT8
+from compiler.tensors.extents import at_hints
 
 DEEPEST_FUSION = 4
 """The longest chain of injective operators in a kernel: each uses its index several times (a
@@ -110,7 +111,8 @@ def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
     """Whether bytes that a node widens become bytes again, or are made for it alone and are float8s
     or become a result of the model, which is written wide in any case, or are few."""
     u = edge.source
-    wide, roofline = growth.table.nodes[v].result_bytes, growth.rules.roofline
+    wide = at_hints(growth.table.nodes[v].result_bytes)
+    roofline = growth.rules.roofline
     if roofline.longest_row and wide / roofline.bytes_per_ns <= roofline.launch_ns / 16:
         return True
     op = growth.table.operations[v]

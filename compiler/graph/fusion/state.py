@@ -10,6 +10,7 @@ from compiler.graph.fusion.fused_sets import FusedSets
 from compiler.graph.operator_table import OperatorTable, Shape
 from compiler.net.operators import Kind
 from compiler.support.dag import DAG
+from compiler.tensors.extents import at_hints
 
 NEVER = 1 << 62
 
@@ -113,8 +114,11 @@ class Growth:
         ):
             return self.light(fused, MOST_RECOMPUTED)
         nodes = [self.table.nodes[u] for u in self.members(fused)]
-        each = sum(max(1, node.flops // max(1, prod(node.shape or ()))) for node in nodes)
-        more = max(0, prod(self.table.nodes[v].shape or ()) - prod(shape))
+        each = sum(
+            max(1, at_hints(node.flops) // max(1, at_hints(prod(node.shape or ()))))
+            for node in nodes
+        )
+        more = max(0, at_hints(prod(self.table.nodes[v].shape or ())) - at_hints(prod(shape)))
         rate = self.rules.roofline.flops_per_ns / INDEX_FLOPS
         return more * each / rate <= self.rules.roofline.launch_ns / 2
 
@@ -124,7 +128,8 @@ class Growth:
         longest = self.rules.roofline.longest_row
         if node.full is None or node.shape is None or node.trailing:
             return node.full if node.trailing else None
-        return node.full if prod(node.full) <= longest * prod(node.shape) else None
+        full, results = at_hints(prod(node.full)), at_hints(prod(node.shape))
+        return node.full if full <= longest * results else None
 
     def widens(self, fused: int) -> bool:
         """Whether a fused set only casts bytes and computes cheaply on them."""

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tvm.tirx import PrimFunc
 
@@ -68,12 +68,11 @@ LOWERING_MODULES = (
 def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
     with naming(group):
-        if isinstance(target, GpuTarget):
+        if target.is_gpu:
             from compiler.kernels.building.cuda_kernel import BUILDERS
 
-            return BUILDERS[target.backend](group, target)
-        assert isinstance(target, CpuTarget), "a target is one of a CPU or of a GPU"
-        return build_cpu_kernel(group, target)
+            return BUILDERS[target.backend](group, cast(GpuTarget, target))
+        return build_cpu_kernel(group, cast(CpuTarget, target))
 
 
 def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:

@@ -61,7 +61,7 @@ _OF_HALVES = re.compile(r"^define weak dso_local \w+ @__\w+hf\w+\(.*?^}\n", re.M
 
 _LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
 
-_FUNCTION = re.compile(r"^define (?:internal )?void @.*\)(?= (?:#\d+ )?\{$)", re.M)
+_FUNCTION = re.compile(r"^define (?:internal )?void @.*\)(?= (?:noinline )?(?:#\d+ )?\{$)", re.M)
 
 _SIZED = re.compile(rf"^for_begin_(\w+_{SIZED_LOOP}(\d+)_\d*):", re.M)
 
