@@ -22,6 +22,7 @@ LIMITS = {
     "min_ <= max_ was false": "bounds of the old Clip of which the lower one is larger",
     "ratio must be in the range": "a share for Dropout that only training needs",
     "padding values must be non-negative": "SAME of windows shorter than their strides",
+    "Explicit output_shape is inconsistent": "an output_shape larger by less than a dilation",
     "SafeIntOnOverflow": "adaptive RoiAlign of a region that ends before it begins",
     r"IsPrimitiveDataType<T>": "Resize of bytes by cubics",
     "narrowing_error": "integers of Resize's antialiasing near the limits of their type",

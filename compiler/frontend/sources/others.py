@@ -149,6 +149,19 @@ def _conv_transpose(node: ModelNode) -> None:
             f"its output_padding {listed(padding)} is not less than its strides"
             f" {listed(windows.strides)} or dilations {listed(windows.dilations)}"
         )
+    target = node["output_shape"]
+    if not target or node["auto_pad"].startswith("SAME"):
+        return
+    # An excess that no sum reaches is padding of the output, which has the same bound.
+    spatial = zip(
+        x[2:], target[-rank:], windows.strides, windows.dilations, windows.spans, strict=True
+    )
+    for size, wanted, stride, dilation, span in spatial:
+        if wanted - (stride * (size - 1) + span) >= max(stride, dilation):
+            raise ShapeMismatch(
+                f"its output_shape {listed(target)} is larger by a stride or more than what its"
+                f" kernel {listed(node.shape(1)[2:])} makes of the input of shape {listed(x)}"
+            )
 
 
 def _scalar(node: ModelNode, index: int, name: str) -> None:

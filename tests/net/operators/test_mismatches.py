@@ -140,6 +140,7 @@ OLD: list[tuple[str, int, Inputs, dict[str, Any], str]] = [
     ("QuantizeLinear", 13, [x(2, 3), x(2)], {}, r"scale.*\[2\] instead of \[3\]"),
     ("MatMulInteger", 10, [x(2, 3), x(4, 5)], {}, "3 columns, 4 rows"),
     ("ConvInteger", 10, [x(1, 2, 5), x(1, 3, 3)], {}, "3 input channels in each of 1 groups"),
+    ("ConvTranspose", 11, [x(1, 2, 3), x(2, 1, 3)], {"output_shape": [7]}, "larger by a stride"),
     ("Hardmax", 13, [x(2)], {"axis": 2}, "axis 2 is outside"),
     ("EyeLike", 9, [x(2)], {}, "1 dimensions"),
     ("Attention", 23, [x(1, 2, 3, 4)] * 3, {"q_num_heads": 1}, "q_num_heads is 1, its input Q"),
