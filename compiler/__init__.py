@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler import errors
 from compiler.artifact.checking import checked_artifacts
 from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.artifact.module import Module
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     )
     from compiler.interfaces.torch.entry import from_torch
     from compiler.passes.pipeline import DEFAULT_PIPELINE
+    from compiler.program.model import DynamicModule
     from compiler.progress import Listener
+    from compiler.schedule.tasks import Schedule
 
 __version__ = "0.1.0"
 
@@ -70,6 +73,7 @@ __all__ = [
     "ClusterError",
     "DeviceError",
     "DifferenceError",
+    "DynamicModule",
     "ExecutionMode",
     "ExecutionOrder",
     "FlowloomError",
@@ -88,6 +92,7 @@ __all__ = [
     "OrtValue",
     "PipelineError",
     "RunOptions",
+    "Schedule",
     "ScheduleError",
     "SemanticsWarning",
     "SessionOptions",
@@ -95,6 +100,7 @@ __all__ = [
     "SymbolicFaultWarning",
     "UnsupportedOperatorError",
     "compile",
+    "errors",
     "from_torch",
     "get_all_providers",
     "get_available_providers",
@@ -106,6 +112,7 @@ __all__ = [
 
 _HOMES = {
     "DEFAULT_PIPELINE": "compiler.passes.pipeline",
+    "DynamicModule": "compiler.program.model",
     "ExecutionMode": "compiler.interfaces.onnxruntime.options",
     "ExecutionOrder": "compiler.interfaces.onnxruntime.options",
     "GraphOptimizationLevel": "compiler.interfaces.onnxruntime.options",
@@ -115,6 +122,7 @@ _HOMES = {
     "NodeArg": "compiler.interfaces.onnxruntime.node_arg",
     "OrtValue": "compiler.interfaces.onnxruntime.ort_value",
     "RunOptions": "compiler.interfaces.onnxruntime.options",
+    "Schedule": "compiler.schedule.tasks",
     "SessionOptions": "compiler.interfaces.onnxruntime.options",
     "backend": "compiler.backend",
     "from_torch": "compiler.interfaces.torch.entry",

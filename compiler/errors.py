@@ -1,7 +1,7 @@
 """The errors that users may catch; messages name the thing at fault and the remedy."""
 
 COMPILED_IN = (
-    "an initializer is compiled in, unless `overridable` of compiler.compile names it"
+    "an initializer is compiled in, unless `overridable` of flowloom.compile names it"
     " (--overridable on the command line)"
 )
 """The remedy for inputs that a module does not know."""

@@ -5,7 +5,7 @@
     streams=4}, order-launches{policy=source}, lower-to-taskflow, insert-sync, elide-sync,
     plan-memory'
 
-The same string is `compiler.compile`'s `pipeline`. In Python a policy can have a short name, too:
+The same string is `flowloom.compile`'s `pipeline`. In Python a policy can have a short name, too:
 `STREAM_ASSIGNMENTS.register("longest-first")(longest_first)` before `compile`.
 """
 

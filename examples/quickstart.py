@@ -9,7 +9,7 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import compiler
+import flowloom
 from compiler.tools.comparison import compare
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
@@ -20,7 +20,7 @@ def main(name: str) -> int:
     model = zoo.load(name)
     inputs = zoo.random_inputs(model, seed=0)
     start = perf_counter()
-    module = compiler.compile(model, target="cpu")
+    module = flowloom.compile(model, target="cpu")
     print(f"compiled {name} in {perf_counter() - start:.1f} s: {module.summary()}")
     module.run(inputs)
     start = perf_counter()

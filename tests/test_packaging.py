@@ -70,7 +70,9 @@ def test_every_data_file_is_packaged():
         for glob in globs
         for path in (ROOT / package.replace(".", "/")).glob(glob)
     }
-    files = {p for p in PACKAGE.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    folders = (PACKAGE, ROOT / "flowloom")
+    inside = [path for folder in folders for path in folder.rglob("*")]
+    files = {p for p in inside if p.is_file() and "__pycache__" not in p.parts}
     files = {p for p in files if SOURCES_OF_A_PAGE not in p.parents}
     assert {p for p in files if p.suffix != ".py"} == packaged
 

@@ -3,16 +3,18 @@
 Sizes and offsets are in bytes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Literal
+from typing import Literal, get_args
 
+from compiler.support.arguments import check_arguments, choice_of
 from compiler.support.dag import runs
 from compiler.support.words import counted
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 AllocationKind = Literal["input", "output", "weight", "arena"]
+_KIND = choice_of(get_args(AllocationKind))
 
 ControlKind = Literal["if", "loop"]
 """The kinds of tasks with bodies."""
@@ -125,8 +127,6 @@ class Schedule:
     name: str
     allocations: tuple[Allocation, ...]
     tasks: tuple[Task, ...]
-    notebook_view: ClassVar[Callable[["Schedule"], str]]
-    """The HTML of a schedule: `compiler.display.html`, a room above this one, sets it."""
 
     @property
     def streams(self) -> int:
@@ -148,6 +148,7 @@ class Schedule:
 
     def of_kind(self, kind: AllocationKind) -> tuple[Allocation, ...]:
         """The allocations of one kind, in order."""
+        check_arguments({"kind": kind}, {"kind": _KIND})
         return tuple(a for a in self.allocations if a.kind == kind)
 
     def __repr__(self) -> str:
@@ -156,7 +157,3 @@ class Schedule:
             f"<Schedule {self.name!r}: {counted(len(self.tasks), 'task')} of"
             f" {counted(kernels, 'kernel')} on {counted(self.streams, 'stream')}>"
         )
-
-    def _repr_html_(self) -> str:
-        """A notebook's view: a table and the order of the tasks."""
-        return Schedule.notebook_view(self)

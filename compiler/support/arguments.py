@@ -208,7 +208,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
     "check": BOOLEAN,
-    "progress": optional(ArgumentKind("a function of an event of compiler.progress", callable)),
+    "progress": optional(ArgumentKind("a function of an event of flowloom.progress", callable)),
     "dynamic": BOOLEAN,
     "graphs": TEXT,
     "quantised": TEXT,

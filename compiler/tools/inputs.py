@@ -49,7 +49,7 @@ def random_arrays(specs: Iterable[Allocation | ValueType], seed: int) -> dict[st
         if spec.kind in ("map", "optional", "sequence"):
             raise ShapeError(
                 f"the input {spec} is not a tensor, and commands take tensors alone: run the model"
-                " in Python, by compiler.compile(MODEL).run({...})"
+                " in Python, by flowloom.compile(MODEL).run({...})"
             )
         if spec.shape is None or len(shape) < len(spec.shape):
             raise ShapeError(

@@ -70,13 +70,13 @@ ARGUMENTS = ("path_or_bytes", "sess_options", "providers", "provider_options", *
 
 _KINDS: Mapping[str, ArgumentKind] = {
     "path_or_bytes": COMPILE["model"],
-    "sess_options": optional(instance(SessionOptions, "compiler.SessionOptions()")),
+    "sess_options": optional(instance(SessionOptions, "flowloom.SessionOptions()")),
     "output_names": optional(NAMES),
     "input_feed": RUN["inputs"],
     "input_dict_ort_values": MAPPING,
     "callback": FUNCTION,
     "iobinding": instance(IOBinding, "a binding that the session's io_binding() made"),
-    "run_options": optional(instance(RunOptions, "compiler.RunOptions()")),
+    "run_options": optional(instance(RunOptions, "flowloom.RunOptions()")),
 }
 """The arguments of a session's methods; those of providers and of a run check themselves."""
 

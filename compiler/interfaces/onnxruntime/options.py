@@ -240,7 +240,7 @@ def check_run_options(options: Any) -> None:
     Raises ArgumentError, which is a TypeError as in onnxruntime, for an object of another class.
     """
     if not isinstance(options, RunOptions | None):
-        raise ArgumentError(f"run_options is {options!r}: pass compiler.RunOptions(), or None")
+        raise ArgumentError(f"run_options is {options!r}: pass flowloom.RunOptions(), or None")
     if options is not None and options.terminate:
         raise InvalidArgument("the run was not made: its options have terminate=True")
 

@@ -33,11 +33,11 @@ def error_of(call: Callable[[], Any]) -> Exception | None:
 )
 def test_session_options_are_of_their_class(value: Any):
     with pytest.raises(
-        ArgumentError, match=r"sess_options is .*: it must be compiler.SessionOptions\(\)"
+        ArgumentError, match=r"sess_options is .*: it must be flowloom.SessionOptions\(\)"
     ):
         compiler.InferenceSession(STATIC, value)
     session = compiler.InferenceSession(STATIC)
-    with pytest.raises(ArgumentError, match=r"run_options is .*: it must be compiler\."):
+    with pytest.raises(ArgumentError, match=r"run_options is .*: it must be flowloom\."):
         session.run(None, {"x": X}, value)
 
 

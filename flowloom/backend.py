@@ -1,0 +1,3 @@
+"""Flowloom as a backend of `onnx.backend`, which ONNX's own node tests run on."""
+
+from compiler.backend import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""The events that `compile(progress=...)` is called with."""
+
+from compiler.progress import *  # noqa: F403
