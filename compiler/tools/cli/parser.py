@@ -170,6 +170,9 @@ def make_parser() -> ArgumentParser:
     sub = add("cache", help="the kernel cache")
     sub.add_argument("action", choices=("status", "clear"))
 
+    sub = add("doctor", help="what works on this machine, and what to install for the rest")
+    add_json(sub)
+
     sub = add("completion", help="print a shell's script that completes flowloom's commands")
     sub.add_argument("shell", choices=("bash", "fish", "zsh"))
     sub.set_defaults(parser=parser)
