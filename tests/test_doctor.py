@@ -15,7 +15,7 @@ from compiler.tools import doctor
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own: compilers are looked up once a process."""
+    """The command in a new process, as each looks compilers up once."""
     return subprocess.run(
         [sys.executable, "-m", "flowloom", "doctor", *arguments],
         env={**os.environ, **environment},

@@ -1,4 +1,4 @@
-"""What works on this machine, and what to install for what does not: `flowloom doctor`.
+"""The parts of this machine that Flowloom uses, which work or need a remedy: `flowloom doctor`.
 
 Each check asks the code that will need the thing, so that a check and a later compilation cannot
 disagree; none compiles a kernel or starts a GPU's context.
@@ -34,7 +34,7 @@ Status = Literal["ok", "absent", "broken"]
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
     """One thing that Flowloom uses, and how it is on this machine."""
 
     name: str
@@ -52,12 +52,12 @@ class Check:
         return {"name": self.name, "status": self.status, "text": self.text}
 
 
-def examine() -> dict[str, list[Check]]:
+def examine() -> dict[str, list[Diagnosis]]:
     """The checks of this machine, by the section that lists them."""
     return {
         "Flowloom": [
-            Check("flowloom", "ok", f"{__version__} in {Path(__file__).parents[1]}"),
-            Check("Python", "ok", f"{platform.python_version()} ({sys.executable})"),
+            Diagnosis("flowloom", "ok", f"{__version__} in {Path(__file__).parents[1]}"),
+            Diagnosis("Python", "ok", f"{platform.python_version()} ({sys.executable})"),
             *_packages(),
         ],
         "Processor": [*_processor()],
@@ -74,8 +74,8 @@ def examine() -> dict[str, list[Check]]:
     }
 
 
-def targets(checks: Mapping[str, Sequence[Check]]) -> dict[str, str]:
-    """What each target can do here, by its name: `compile` and `run`, or why not."""
+def targets(checks: Mapping[str, Sequence[Diagnosis]]) -> dict[str, str]:
+    """Whether each target compiles and runs here, by its name."""
     status = {(section, c.name): c.status for section, cs in checks.items() for c in cs}
 
     def says(section: str, compiler: str, devices: str) -> str:
@@ -92,20 +92,20 @@ def targets(checks: Mapping[str, Sequence[Check]]) -> dict[str, str]:
     }
 
 
-def _asked(name: str, question: Callable[[], str]) -> Check:
+def _asked(name: str, question: Callable[[], str]) -> Diagnosis:
     """A check by asking; an error's message says what is missing, and how to mend it."""
     try:
-        return Check(name, "ok", question())
+        return Diagnosis(name, "ok", question())
     except FlowloomError as error:
-        return Check(name, "absent", str(error))
+        return Diagnosis(name, "absent", str(error))
 
 
-def _packages() -> Iterator[Check]:
+def _packages() -> Iterator[Diagnosis]:
     """The packages that Flowloom requires, and those of each extra."""
     try:
         required = requires("flowloom") or []
     except PackageNotFoundError:
-        yield Check("packages", "broken", "not installed: pip install -e . in the clone")
+        yield Diagnosis("packages", "broken", "not installed: pip install -e . in the clone")
         return
     extras: dict[str, list[str]] = {}
     for requirement in required:
@@ -115,13 +115,13 @@ def _packages() -> Iterator[Check]:
             extras.setdefault(marker.split("==")[1].strip(" '\""), []).append(name)
             continue
         try:
-            yield Check(name, "ok", version(name))
+            yield Diagnosis(name, "ok", version(name))
         except PackageNotFoundError:
-            yield Check(name, "broken", f"missing: pip install '{package.strip()}'")
+            yield Diagnosis(name, "broken", f"missing: pip install '{package.strip()}'")
     for extra, names in extras.items():
         missing = [name for name in names if not _installed(name)]
         text = f"missing {', '.join(missing)}: pip install 'flowloom[{extra}]'"
-        yield Check(
+        yield Diagnosis(
             f"extra {extra}", "absent" if missing else "ok", text if missing else ", ".join(names)
         )
 
@@ -140,18 +140,18 @@ def _installed(name: str) -> bool:
     return True
 
 
-def _processor() -> Iterator[Check]:
+def _processor() -> Iterator[Diagnosis]:
     target = host_target()
     threads = usable_threads()
-    yield Check("kind", "ok", f"{platform.machine()}, LLVM's {target.mcpu}")
-    yield Check("threads", "ok", f"{threads} of {os.cpu_count()} for a run")
+    yield Diagnosis("kind", "ok", f"{platform.machine()}, LLVM's {target.mcpu}")
+    yield Diagnosis("threads", "ok", f"{threads} of {os.cpu_count()} for a run")
     sizes = [f"L{level} {in_bytes(size)}" for level, size in sorted(data_caches(CACHES).items())]
-    yield Check(
+    yield Diagnosis(
         "data caches",
         "ok" if sizes else "absent",
         ", ".join(sizes) or f"{CACHES} does not say: typical sizes are assumed",
     )
-    yield Check("tuned kernels", "ok", f"kept as {database_name(target)} (flowloom tune)")
+    yield Diagnosis("tuned kernels", "ok", f"kept as {database_name(target)} (flowloom tune)")
 
 
 def _cuda_devices() -> str:
@@ -204,16 +204,16 @@ def _cmake() -> str:
     return f"built by {path} and {host_compiler()}"
 
 
-def _caches() -> Iterator[Check]:
+def _caches() -> Iterator[Diagnosis]:
     cache = KernelCache()
     with warnings.catch_warnings(record=True):
         usable = writable(cache.directory)
     if not usable:
-        yield Check("kernels", "broken", f"{cache.directory} cannot be written: {REMEDY}")
+        yield Diagnosis("kernels", "broken", f"{cache.directory} cannot be written: {REMEDY}")
         return
     status = cache.status()
     kernels = f"{counted(status.entries, 'kernel')}, {in_bytes(status.nbytes)}"
-    yield Check("kernels", "ok", f"{kernels} in {status.directory}")
+    yield Diagnosis("kernels", "ok", f"{kernels} in {status.directory}")
     modules = kept_modules()
     nbytes = in_bytes(sum(size for _, size, _ in modules))
-    yield Check("whole modules", "ok", f"{counted(len(modules), 'module')}, {nbytes}")
+    yield Diagnosis("whole modules", "ok", f"{counted(len(modules), 'module')}, {nbytes}")

@@ -10,12 +10,9 @@ MODEL = "ONNX file, or zoo:NAME or field:NAME for a network of examples/zoo or e
 """The help of an argument that names a model."""
 
 
-def add_compile_options(parser: ArgumentParser) -> None:
-    """Those of a compilation, which are the arguments of `compiler.compile`."""
+def add_import_options(parser: ArgumentParser) -> None:
+    """The options that decide what a model means: target, shapes, and whose results it has."""
     parser.add_argument("--target", help="where the kernels run: cpu (default), cuda, hip, emu")
-    parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
-    add_own_passes(parser)
-    add_operators(parser)
     parser.add_argument(
         "--input-shape",
         type=input_shape,
@@ -24,6 +21,28 @@ def add_compile_options(parser: ArgumentParser) -> None:
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
+    parser.add_argument(
+        "--arch", help="architecture of the kernels: sm_90 for cuda, gfx90a,gfx942 for hip, ..."
+    )
+    parser.add_argument(
+        "--precision", help="fp32 (cpu, hip), fp16, bf16 (hip); tf32 (default), ... (cuda, emu)"
+    )
+    parser.add_argument(
+        "--semantics",
+        action="append",
+        default=[],
+        metavar="[RULE=]onnx|onnxruntime",
+        help="whose results the model has where onnxruntime's are not the ONNX text's, for all "
+        "rules of docs/differences.md or one (default: onnx, with a warning); repeat for more",
+    )
+
+
+def add_compile_options(parser: ArgumentParser) -> None:
+    """Those of a compilation, which are the arguments of `compiler.compile`."""
+    add_import_options(parser)
+    parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
+    add_own_passes(parser)
+    add_operators(parser)
     parser.add_argument(
         "--overridable",
         action="append",
@@ -35,12 +54,6 @@ def add_compile_options(parser: ArgumentParser) -> None:
         "--static",
         action="store_true",
         help="refuse what only a run decides: shapes, control flow, nodes on the host",
-    )
-    parser.add_argument(
-        "--arch", help="architecture of the kernels: sm_90 for cuda, gfx90a,gfx942 for hip, ..."
-    )
-    parser.add_argument(
-        "--precision", help="fp32 (cpu, hip), fp16, bf16 (hip); tf32 (default), ... (cuda, emu)"
     )
     parser.add_argument(
         "--schedule",
@@ -69,14 +82,6 @@ def add_compile_options(parser: ArgumentParser) -> None:
         "clipped to the range of its integers), floats, unrounded (floats that are only clipped), "
         "or auto (default): the faster of bytes and floats, in fp16 and bf16 of operands and "
         "unrounded",
-    )
-    parser.add_argument(
-        "--semantics",
-        action="append",
-        default=[],
-        metavar="[RULE=]onnx|onnxruntime",
-        help="whose results the model has where onnxruntime's are not the ONNX text's, for all "
-        "rules of docs/differences.md or one (default: onnx, with a warning); repeat for more",
     )
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"

@@ -8,6 +8,7 @@ from compiler.tools.cli.option_types import positive, seconds, seed
 from compiler.tools.cli.options import (
     MODEL,
     add_compile_options,
+    add_import_options,
     add_operators,
     add_own_passes,
     add_run_options,
@@ -90,6 +91,17 @@ def make_parser() -> ArgumentParser:
     sub = add("bench", help="time a model or an artifact")
     add_run_options(sub)
     sub.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
+    add_json(sub)
+
+    sub = add(
+        "inspect",
+        help="describe a model before it is compiled: inputs, operators, what would run where",
+        description="Describe a model: inputs, outputs, parameters, operators, and whether a target"
+        " compiles it to one schedule, to a dynamic module with nodes on the host, or refuses it,"
+        " and why. No kernel is built. Exit status 1: refused.",
+    )
+    sub.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    add_import_options(sub)
     add_json(sub)
 
     sub = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
