@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import onnx
@@ -53,6 +54,24 @@ def test_compile_check_run_bench(model: Path, tmp_path: Path, capsys: pytest.Cap
     assert np.load(outputs)["y"].shape == (4, 8)
     assert main(["bench", str(artifact), "--runs", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 3
+
+
+@pytest.mark.parametrize("length", [["--runs", "20"], ["--duration", "0.2"]])
+@pytest.mark.parametrize("concurrency", ["1", "3"])
+def test_bench_times_runs_of_several_clients(
+    model: Path, length: list[str], concurrency: str, capsys: pytest.CaptureFixture[str]
+):
+    options = ["--input-shape", "x=4,8", "--warmup", "1", "--concurrency", concurrency, *length]
+    start = perf_counter()
+    assert main(["bench", str(model), *options, "--json"]) == 0
+    assert length[0] == "--runs" or perf_counter() - start >= 0.2
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["runs"] == 20 if length[0] == "--runs" else figures["runs"] >= int(concurrency)
+    names = [f"{name}_ms" for name in ("p1", "p10", "median", "p90", "p99")]
+    times = [figures[name] for name in names]
+    assert 0 < times[0]
+    assert times == sorted(times)
+    assert figures["runs_per_second"] > 0
 
 
 def test_dumped_ir_can_be_processed_again(

@@ -90,7 +90,22 @@ def make_parser() -> ArgumentParser:
 
     sub = add("bench", help="time a model or an artifact")
     add_run_options(sub)
-    sub.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
+    sub.add_argument(
+        "--warmup", type=positive, default=3, metavar="N", help="runs before those (default: 3)"
+    )
+    length = sub.add_mutually_exclusive_group()
+    length.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
+    length.add_argument(
+        "--duration", type=seconds, default=0.0, metavar="SECONDS",
+        help="time runs for so long, not for a number of them",
+    )  # fmt: skip
+    sub.add_argument(
+        "--concurrency",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="threads that run the module at once, each again when its run has ended (default: 1)",
+    )
     add_json(sub)
 
     sub = add(
