@@ -109,7 +109,8 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
 def _check_graph_names(graph: onnx.GraphProto) -> None:
     """Raise TypeError for a name that is not a str, ValueError for no type, also in bodies."""
     named = (*graph.input, *graph.output, *graph.value_info)
-    _check_texts(value.name for value in named)
+    _check_texts((graph.name, *(value.name for value in named)))
+    _check_texts(dim.dim_param for value in named for dim in value.type.tensor_type.shape.dim)
     for value in named:
         _check_element_type(value.name, value.type)
     _check_names(graph.node)
@@ -162,9 +163,8 @@ def _check_named_type(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> N
 
 
 def _check_texts(names: Iterable[str | bytes]) -> None:
-    if any(
-        isinstance(name, bytes) for name in names
-    ):  # as protobuf returns names that are not UTF-8
+    # protobuf returns a name that is not UTF-8 as its bytes
+    if any(isinstance(name, bytes) for name in names):
         raise TypeError("a name is not text")
 
 
@@ -214,6 +214,8 @@ def check_model(model: onnx.ModelProto) -> None:
     opsets = opsets_of(model.opset_import)
     _check_opsets(opsets)
     try:
+        _check_texts((*opsets, model.domain, model.doc_string))
+        _check_texts((model.producer_name, model.producer_version))
         light = _checkable_model(model, opsets)
         for part in (light, *_functions_of_other_opsets(light)):
             onnx.checker.check_model(part)
@@ -240,7 +242,8 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
     light.opset_import.append(helper.make_opsetid(hidden, 1))
     _hide_unknown(light.graph.node, opsets, hidden)
     for function in light.functions:
-        _check_texts((*function.input, *function.output, *function.attribute))
+        _check_texts((function.name, function.domain, *function.input, *function.output))
+        _check_texts((*function.attribute, *(one.domain for one in function.opset_import)))
         _check_names(function.node)
         _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))

@@ -1,5 +1,7 @@
 """Every way a model can be bad is an error that names the thing and the remedy."""
 
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import compiler
 from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.importing import import_model
 from compiler.ir.groups import graph_of
@@ -352,3 +355,39 @@ def test_a_name_that_is_not_text_is_an_error(place: str):
     damaged = model.SerializeToString().replace(name, b"\x95" + name[1:])
     with pytest.raises(ModelError, match="the model is damaged"):
         import_model(damaged)
+
+
+def _model_of_texts() -> onnx.ModelProto:
+    """A model whose names and texts are all unlike each other and of four letters."""
+    imports = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("doma", 1)]
+    inner = onnx.helper.make_node("Relu", ["funi"], ["funo"])
+    function = onnx.helper.make_function(
+        "doma", "func", ["funi"], ["funo"], [inner], imports[:1], ["attr"]
+    )
+    call = onnx.helper.make_node("func", ["inpu"], ["outp"], domain="doma", name="node")
+    infos = [onnx.helper.make_tensor_value_info(name, 1, ["dimp"]) for name in ("inpu", "outp")]
+    call.doc_string, infos[0].doc_string, function.doc_string = "ndoc", "idoc", "fdoc"
+    graph = onnx.helper.make_graph([call], "grap", infos[:1], infos[1:], doc_string="gdoc")
+    return onnx.helper.make_model(
+        graph, opset_imports=imports, functions=[function], ir_version=10, producer_name="prod",
+        producer_version="pver", domain="mdom", doc_string="mdoc",
+    )  # fmt: skip
+
+
+TEXTS = (
+    *("doma", "func", "funi", "funo", "attr", "inpu", "outp", "node", "dimp", "grap"),
+    *("gdoc", "ndoc", "idoc", "fdoc", "prod", "pver", "mdom", "mdoc"),
+)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_that_is_not_utf8_is_an_error_or_unread(text: str, dynamic: bool):
+    content = _model_of_texts().SerializeToString()
+    letters = text.encode()
+    places = [match.start() for match in re.finditer(letters, content)]
+    assert places
+    for start in places:
+        damaged = content[:start] + b"\xff" + content[start + 1 :]
+        with suppress(ModelError):
+            compiler.compile(damaged, input_shapes={} if dynamic else {"inpu": [2]})
