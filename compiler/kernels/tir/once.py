@@ -73,7 +73,7 @@ def without_literals(body: Any) -> Any:
 
     def convert(call: Call, mutator: Any) -> Any:
         call = mutator.default_mutate(call)
-        return _literal_bits(call) if _is_reinterpret(call) else call
+        return _literal_bits(call) if is_reinterpret(call) else call
 
     body = tvm_ffi.structural_mutate(body, ((Call, convert),))
     while literals := _bound_integers(body):
@@ -88,7 +88,7 @@ def _bound_integers(body: Any) -> dict[Var, IntImm]:
 
     def remember(bound: Let | Bind) -> None:
         value = _stripped(bound.value)
-        if isinstance(value, Call) and _is_reinterpret(value):
+        if isinstance(value, Call) and is_reinterpret(value):
             integer = _stripped(value.args[0])
             if isinstance(integer, IntImm):
                 literals[bound.var] = integer
@@ -108,7 +108,7 @@ def _read_directly(body: Any, literals: Mapping[Var, IntImm]) -> Any:
         return Evaluate(0) if bound.var in literals else mutator.default_mutate(bound)
 
     def read(call: Call, mutator: Any) -> Any:
-        literal = literals.get(call.args[0]) if _is_reinterpret(call) else None
+        literal = literals.get(call.args[0]) if is_reinterpret(call) else None
         return mutator.default_mutate(call) if literal is None else literal.astype(call.ty.dtype)
 
     return tvm_ffi.structural_mutate(body, ((Let, let), (Bind, bind), (Call, read)))
@@ -131,5 +131,6 @@ def _stripped(value: Any) -> Any:
     return value
 
 
-def _is_reinterpret(call: Call) -> bool:
+def is_reinterpret(call: Call) -> bool:
+    """Whether a call gives the bits of its operand another type."""
     return getattr(call.op, "name", "").endswith(".reinterpret")

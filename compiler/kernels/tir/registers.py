@@ -14,7 +14,7 @@ from tvm.tirx import AllocBuffer, BufferStore, IfThenElse, Let, PrimFunc, Stmt
 from tvm.tirx.stmt import Bind
 
 from compiler.kernels.tir.loops import sequence
-from compiler.kernels.tir.once import is_once, without_literals
+from compiler.kernels.tir.once import is_once, is_reinterpret, without_literals
 
 
 def in_registers(function: PrimFunc) -> PrimFunc:
@@ -89,6 +89,9 @@ class _Code:
             return mutator.default_mutate(call)
         if is_once(call):
             return mutator.mutate(call.args[0])
+        if is_reinterpret(call) and "float" in str(call.ty.dtype):
+            # code generation folds a sum of zeros to 0, whose bits it takes for a pointer's only
+            return tirx.reinterpret(str(call.ty.dtype), self._loaded(call.args[0], mutator))
         if getattr(call.op, "name", "") == "prim.if_then_else" and _binds(call):
             return self._choice(call, mutator)
         return mutator.default_mutate(call)
@@ -109,9 +112,13 @@ class _Code:
 
     def _keep(self, variable: Var, value: Any, mutator: Any) -> None:
         """Store a variable's value."""
-        register = self._register(variable)
+        self.values[variable] = self._loaded(value, mutator)
+
+    def _loaded(self, value: Any, mutator: Any) -> Any:
+        """A value read from a new register, in which it is stored before."""
+        register = self._register(value)
         self._precede(BufferStore(register, mutator.mutate(value), [0]))
-        self.values[variable] = tirx.BufferLoad(register, [0])
+        return tirx.BufferLoad(register, [0])
 
     def _choice(self, call: Call, mutator: Any) -> Any:
         """A choice between values as one between statements: only one of them may be computed."""

@@ -34,6 +34,20 @@ def test_an_integer_that_is_always_the_same_is_read_by_several(
 
 
 @pytest.mark.parametrize("target", ["cpu", "emu"])
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
+def test_what_is_computed_from_such_integers_is_read_by_several(target: str, operator: str):
+    text = f"""<ir_version: 10, opset_import: ["": 20]>
+        same (int64[2,3] x, bool[2,3] c) => (int64[2,3] y) <int64 beyond = {{7}}> {{
+            zero = Trilu (x, beyond)
+            twice = {operator} (zero, zero)
+            y = Where (c, twice, twice)
+        }}"""
+    inputs = {"x": numpy.ones((2, 3), numpy.int64), "c": numpy.eye(2, 3, dtype=bool)}
+    outputs = compiler.compile(parser.parse_model(text), target=target).run(inputs)
+    numpy.testing.assert_array_equal(outputs["y"], 0)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
 @pytest.mark.parametrize("dtype", ["FLOAT8E4M3FN", "FLOAT8E5M2"])
 def test_a_float_that_is_always_the_same_becomes_a_float8(target: str, dtype: str):
     text = f"""<ir_version: 10, opset_import: ["": 20]>
