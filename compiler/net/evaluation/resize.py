@@ -9,6 +9,9 @@ from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, is_floating
 from compiler.net.node import TypedNode
 
+_PIECE = 1 << 18
+"""The elements of a result that are interpolated at a time."""
+
 _TIE = 1e-6
 """Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
 
@@ -214,13 +217,20 @@ def _taps(node: TypedNode, axis: _Axis, x: Array) -> tuple[Array, Array]:
 
 
 def _interpolated(node: TypedNode, data: Array, axis: _Axis, x: Array) -> Array:
-    """One axis as a weighted sum of its taps."""
-    positions, weights = _taps(node, axis, x)
-    tail = (1,) * (data.ndim - 1 - axis.number)
+    """One axis as a weighted sum of its taps.
+
+    In pieces: taps of a long axis, and what they meet, are several times as large as the result.
+    """
+    before, tail = (slice(None),) * axis.number, (1,) * (data.ndim - 1 - axis.number)
     total = np.zeros((*data.shape[: axis.number], axis.size, *data.shape[axis.number + 1 :]))
-    for position, weight in zip(positions.T, weights.T, strict=True):
-        met = np.take(data, position, axis.number)
-        total += np.where(weight.reshape(-1, *tail) == 0, 0, met * weight.reshape(-1, *tail))
+    step = max(1, _PIECE * axis.extent // max(1, data.size))
+    for start in range(0, axis.size, step):
+        positions, weights = _taps(node, axis, x[start : start + step])
+        piece = total[(*before, slice(start, start + step))]
+        for position, weight in zip(positions.T, weights.T, strict=True):
+            met = np.take(data, position, axis.number)
+            weight = weight.reshape(-1, *tail)
+            piece += np.where(weight == 0, 0, met * weight)
     return total
 
 
