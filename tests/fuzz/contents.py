@@ -280,6 +280,7 @@ def _lacks(refusal: str) -> bool:
 
 
 NO_REFERENCE: Mapping[str, str] = {
+    "Optional": "it makes a sequence of a tensor",
     "RoiAlign": "it has half a pixel in every opset",
     "Unique": "it ignores `sorted`, and sorts along the first axis alone",
 }

@@ -49,6 +49,12 @@ def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch):
     assert {failure.key for failure in found} == {"wrong"}
 
 
+def test_optionals_of_tensors_are_judged_in_all_opsets(monkeypatch: pytest.MonkeyPatch):
+    cases = _cases(monkeypatch, "Optional", 30)
+    assert len({case.proto.opset_import[0].version for case in cases}) > 3
+    assert [check_contents(case) for case in cases] == [None] * len(cases)
+
+
 def test_an_exception_that_is_not_ours_is_found(monkeypatch: pytest.MonkeyPatch):
     (case, *_) = _cases(monkeypatch, "Det", 1)
 
