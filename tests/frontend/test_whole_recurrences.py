@@ -169,3 +169,17 @@ def test_modules_on_the_emulator(data: st.DataObject):
     device().configure(data.draw(st.integers(0, 99)), 32)
     for found, expected in zip(module.run(inputs).values(), run(model, inputs), strict=True):
         np.testing.assert_allclose(found, expected, atol=5e-3)
+
+
+@emulated
+@pytest.mark.parametrize(("op_type", "output"), [("RNN", "Y_h"), ("GRU", "Y_h"), ("LSTM", "Y_c")])
+def test_the_last_state_alone_on_the_emulator(op_type: str, output: str):
+    model = model_of(op_type, "B")
+    (wanted,) = [value for value in model.graph.output if value.name == output]
+    del model.graph.output[:]
+    model.graph.output.append(wanted)
+    inputs = {"x": np.random.default_rng(2).standard_normal((STEPS, BATCH, 5), np.float32)}
+    module = compiler.compile(model, target="emu")
+    assert any("recurrence<" in kernel.source for kernel in module.kernels.values())
+    (expected,) = run(model, inputs)
+    np.testing.assert_allclose(module.run(inputs)[output], expected, atol=5e-3)

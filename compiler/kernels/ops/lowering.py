@@ -17,6 +17,7 @@ from compiler.tensors.row_major import flatten_index
 
 Value = te.Tensor | numpy.ndarray
 Lowering = Callable[["Context"], te.Tensor | Sequence[te.Tensor]]
+"""From an operator to its results, without those that are left out."""
 
 LOWERINGS: dict[str, Lowering] = {}
 """The lowering of each ONNX operator type."""
@@ -117,14 +118,16 @@ class Emitter:
             raise context.fail(f"it has no lowering: register one by @lowering({operator.type!r})")
         result = function(context)
         results = [result] if isinstance(result, te.Tensor) else list(result)
-        for number, info, tensor in zip(operator.outputs, context.outputs, results, strict=False):
+        made = [(n, info) for n, info in zip(operator.outputs, outputs, strict=True) if info.dtype]
+        for (number, info), tensor in zip(made, results, strict=True):
             _check(context, info, tensor)
             self.values[number] = tensor
 
     def lower_all(self) -> list[te.Tensor]:
         """Lower every operator that is not lowered yet; return the group's results."""
         for operator in self.group.operators:
-            if any(number not in self.values for number in operator.outputs):
+            outputs = [number for number in operator.outputs if self.group.values[number].dtype]
+            if any(number not in self.values for number in outputs):
                 self.lower(operator)
         return [self.tensor(number) for number in self.group.outputs]
 
@@ -143,7 +146,7 @@ class Emitter:
 
 def _check(context: Context, info: TensorInfo, tensor: te.Tensor) -> None:
     shape = tensor_extents(tensor)
-    if info.dtype and (shape, str(tensor.dtype)) != (info.shape, info.dtype):
+    if (shape, str(tensor.dtype)) != (info.shape, info.dtype):
         raise context.fail(
             f"it gives {tensor.dtype}{list(shape)} where the model says"
             f" {info.dtype}{list(info.shape)}"

@@ -101,9 +101,8 @@ def lower_layer_normalization(context: Context) -> list[te.Tensor]:
         return cast(value, context.output.dtype)
 
     results = [te.compute(context.output.shape, body, name="LayerNormalization")]
-    for info, tensor in zip(context.outputs[1:], (mean, inverse), strict=False):
-        results.append(converted(tensor, info.dtype or dtype))
-    return results
+    statistics = zip(context.outputs[1:], (mean, inverse), strict=False)
+    return [*results, *(converted(tensor, info.dtype) for info, tensor in statistics if info.dtype)]
 
 
 @lowering("RMSNormalization")
@@ -263,7 +262,8 @@ def lower_batch_normalization(context: Context) -> list[te.Tensor]:
     if context["training_mode"]:
         axes = [axis for axis in range(len(shape)) if axis != 1]
         batch = moments(source, shape, axes, dtype)
-        results = [_running(context, i, batch[i - 1]) for i in range(1, len(context.outputs))]
+        running = [i for i, info in enumerate(context.outputs) if i and info.dtype]
+        results = [_running(context, i, batch[i - 1]) for i in running]
         mean, variance = (_by_channel(statistic) for statistic in batch)
     epsilon = tirx.const(context["epsilon"], dtype)
 

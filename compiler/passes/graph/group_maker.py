@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from xdsl.rewriter import Rewriter
 
@@ -23,8 +23,8 @@ def make_group(
 
     Constants that they use are cloned into it, and so are the `views` between two of them; weights
     and results of other groups become its inputs; results with users outside become its outputs.
-    An opaque operator yields all results: its loops write them all, and a result without users
-    would have to be on the stack.
+    An opaque operator yields all results that are not left out: its loops write them, and a result
+    without users would have to be on the stack.
     """
     anchor = last_of(operators[0]) if anchor is None else anchor
     body = _Body(frozenset(operators), views)
@@ -36,7 +36,8 @@ def make_group(
         value
         for op in operators
         for value in op.results
-        if any(body.is_outside(use) for use in value.uses) or KINDS[op.type_name] is Kind.OPAQUE
+        if any(body.is_outside(use) for use in value.uses)
+        or (KINDS[op.type_name] is Kind.OPAQUE and not isinstance(value.type, NoneType))
     ]
     body.block.add_op(YieldOp(*results))
     group = GroupOp(body.inputs, [value.type for value in results], Region(body.block))

@@ -85,6 +85,20 @@ def test_states_lengths_and_activations(
     run_for_all_sizes(model, tuple((steps, BATCH) for steps in (7, 9, 30, 5, 6)), caplog)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "read"),
+    [("RNN", ["Y_h"]), ("GRU", ["Y_h"]), ("LSTM", ["Y_h"]), ("LSTM", ["Y_c"]), ("LSTM", ["Y"])],
+)
+def test_some_results_alone(
+    op_type: str, read: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = with_open_sizes(model_of(op_type, "B"))
+    outputs = [output for output in model.graph.output if output.name in read]
+    del model.graph.output[:]
+    model.graph.output.extend(outputs)
+    run_for_all_sizes(model, SIZES[:3], caplog)
+
+
 def test_a_step_of_many_units_is_that_of_known_steps() -> None:
     """Units of several tiles, the last of which is not full."""
     steps, batch, hidden = 6, 5, 150
