@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
+from tvm.sym import Analyzer
 from tvm_ffi import register_error
 
 from compiler.kernels.group import Group, takes_symbols
@@ -214,6 +215,10 @@ def extent_from(value: Any) -> Any:
     symbol = symbol_of(value) if isinstance(value, Var) else None
     if symbol is not None:
         return as_size(extent_of(symbol))
+    if isinstance(value, tirx.Select):  # TVM leaves conditions of constants in extents
+        simplified: Any = Analyzer().simplify(value)
+        if not isinstance(simplified, tirx.Select):
+            return extent_from(simplified)
     binary: Any = value
     kind = _OPERATORS.get(binary.__class__)
     if kind is None:

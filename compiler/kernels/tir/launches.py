@@ -35,7 +35,7 @@ from compiler.tensors.symbols import Symbol
 
 
 class StackError(KernelError):
-    """A block's local buffers outgrow the stack."""
+    """A block's local buffers outgrow the stack, or what TVM can bound."""
 
 
 STACK_LIMIT = 16 << 10
@@ -50,10 +50,9 @@ _FLATTEN = [
     s_tir.transform.LowerMatchBuffer(),
     s_tir.transform.StmtSimplify(),
     s_tir.transform.LowerOpaqueBlock(),
-    FLATTEN_BUFFERS,
 ]
 
-_FLATTEN_SIZED = [s_tir.transform.LowerOpaqueBlock(), FLATTEN_BUFFERS]
+_FLATTEN_SIZED = [s_tir.transform.LowerOpaqueBlock()]
 """The passes that loops over symbols without blocks need: others would lose what the loops say."""
 
 _HOIST = s_tir.transform.HoistIfThenElse()
@@ -106,7 +105,9 @@ def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFu
     module = IRModule({name: function.with_attr("global_symbol", name)})
     blocks = isinstance(function.body, s_tir.SBlockRealize)
     flatten = _FLATTEN if blocks or not sized else _FLATTEN_SIZED
-    flat = computed_in_float32(Sequential(flatten)(module)[name])
+    module = Sequential(flatten)(module)
+    _check_bounds(module[name], name)
+    flat = computed_in_float32(FLATTEN_BUFFERS(module)[name])
     passes = [own for own in _LOWER if own is not _HOIST] if sized else [*_LOWER, *_SHARE]
     return in_registers(Sequential(passes)(IRModule({name: flat}))[name])
 
@@ -170,6 +171,26 @@ def buffers_of(statement: Stmt) -> list[Any]:
 
     tvm_ffi.structural_walk(statement, (Var, visit), order="pre")
     return list(buffers)
+
+
+def _check_bounds(function: PrimFunc, name: str) -> None:
+    """Raise StackError if a row reads parts of a buffer that TVM has no bound for.
+
+    So it is with the channels of a group that a row finds by a quotient of two sizes.
+    """
+    extents: list[Any] = []
+
+    def visit(allocation: AllocBuffer) -> None:
+        buffer: Any = allocation.buffer
+        extents.extend(buffer.shape)
+
+    tvm_ffi.structural_walk(function.body, (AllocBuffer, visit))
+    unbounded = int(tirx.max_value("int32").value)
+    if any(isinstance(extent, IntImm) and extent.value >= unbounded for extent in extents):
+        raise StackError(
+            f"a block of the kernel {name} needs a buffer that nothing bounds: its schedule must"
+            " keep it in a workspace"
+        )
 
 
 def _check_stack(statement: Stmt, name: str, registers: bool) -> None:

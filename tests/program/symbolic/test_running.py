@@ -143,6 +143,19 @@ def test_quotients_by_sizes_are_saved(tmp_path: Path) -> None:
         assert isinstance(module, DynamicModule)
 
 
+@pytest.mark.parametrize("pads", ["", "pads=[2, 0], ", "pads=[1, 1], "])
+def test_weights_of_open_sizes_in_groups(pads: str, caplog: pytest.LogCaptureFixture) -> None:
+    text = f"""g (float[1, c, n] x, float[o, i, 3] w) => (float[p, q, r] y)
+        {{ y = Conv<group=2, {pads}kernel_shape=[3]>(x, w) }}"""
+    module, model = compiled(text), model_of(text)
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for channels, length, out in ((4, 7, 6), (5, 9, 4), (2, 30, 80)):
+            weight = tensor(out, channels, 3)
+            check(module, model, {"x": tensor(1, 2 * channels, length), "w": weight})
+    assert messages(caplog) == ["all"]
+    module.verify()
+
+
 def test_a_saved_segment_runs_new_sizes_without_tvm(tmp_path: Path) -> None:
     module = compiled(LAYER, threads=1)
     module.run({"x": tensor(3, 20, 8)})
