@@ -51,8 +51,7 @@ from compiler.program.symbolic import (
     SymbolicSegment,
     symbolic_axes,
     symbols_in,
-    with_fixed_axes,
-    with_symbols,
+    with_extents,
 )
 from compiler.program.symbolic_segments import SymbolicSegments
 from compiler.program.weights import WeightStore
@@ -241,15 +240,12 @@ class SegmentCompiler:
                     return None
                 if is_small(folding.graph):
                     return None
-                if pinned := assumptions.pinned():
-                    axes = with_fixed_axes(axes, pinned)
-                    continue
-                if symbols := assumptions.merged() or assumptions.narrowed():
-                    axes = with_symbols(axes, symbols)  # kernels are chosen by bounds, too
+                if values := assumptions.in_place_of_symbols():
+                    axes = with_extents(axes, values)
                     continue
                 built = build_symbolic(folding.graph, self._symbolic_settings(request))
             if pinned := assumptions.pinned():
-                raise NotForAllSizes(f"{', '.join(pinned)} is taken as a number")
+                raise NotForAllSizes(f"{', '.join(map(str, pinned))} is taken as a number")
             built = replace(built, weights=self._weights.shared(built.weights))
             self.seconds[request.source.name] = perf_counter() - start
             names = ", ".join(dict.fromkeys(symbols_in(axes)))

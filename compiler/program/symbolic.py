@@ -26,7 +26,7 @@ from compiler.schedule.tasks import IN_RANGE, Allocation
 from compiler.support.arguments import LARGEST_SIZE
 from compiler.target.target import parse_target
 from compiler.tensors.assumptions import Assumptions
-from compiler.tensors.extents import Extent, Shape, bounds, extent_of
+from compiler.tensors.extents import Extent, Shape, bounds, extent_of, terms_of
 from compiler.tensors.substitution import is_symbolic, substituted_shape
 from compiler.tensors.symbols import Symbol
 
@@ -101,7 +101,12 @@ class SymbolicSegment:
                 if not is_symbolic(extent):
                     if extent != size:
                         return None
-                elif sizes.setdefault(str(extent), size) != size or not _admits(extent, size):
+                    continue
+                symbol, factor = multiple_of(extent)
+                value, rest = divmod(size, factor)
+                if rest or sizes.setdefault(symbol.name, value) != value:
+                    return None
+                if not _admits(extent, size):
                     return None
         return sizes if self.assumptions.hold(sizes) else None
 
@@ -177,8 +182,17 @@ class SizedModule(Module):
             return self._loaded
 
 
+def multiple_of(extent: Extent) -> tuple[Symbol, int]:
+    """The symbol and the factor of an input's axis that a run decides; ValueError for others."""
+    match [*terms_of(extent)]:
+        case [((Symbol() as symbol,), factor)] if factor > 0:
+            return symbol, factor
+        case _:
+            raise ValueError(f"{extent} is not a multiple of a symbol")
+
+
 def _admits(extent: Extent, size: int) -> bool:
-    """Whether a size is within the bounds of the symbol that an extent is."""
+    """Whether a size is within the bounds of an extent."""
     low, high = bounds(extent)
     return low <= size <= high
 
@@ -210,18 +224,9 @@ def symbolic_axes(
 def symbols_in(axes: Mapping[str, Shape]) -> Iterator[str]:
     """The names of the symbols of some shapes."""
     for shape in axes.values():
-        yield from (str(extent) for extent in shape if is_symbolic(extent))
+        yield from (multiple_of(extent)[0].name for extent in shape if is_symbolic(extent))
 
 
-def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) -> dict[str, Shape]:
-    """Shapes with other symbols in place of some."""
-    extents = {symbol: extent_of(replacement) for symbol, replacement in symbols.items()}
-    return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
-
-
-def with_fixed_axes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
-    """Shapes with numbers for some symbols."""
-    return {
-        name: tuple(sizes.get(str(extent), extent) for extent in shape)
-        for name, shape in axes.items()
-    }
+def with_extents(axes: Mapping[str, Shape], values: Mapping[Symbol, Extent]) -> dict[str, Shape]:
+    """Shapes with numbers, or other extents, in place of some symbols."""
+    return {name: substituted_shape(shape, values) for name, shape in axes.items()}

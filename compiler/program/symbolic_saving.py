@@ -20,10 +20,10 @@ from compiler.backends.memory import numpy_dtype
 from compiler.errors import ArtifactError
 from compiler.frontend.graph import Value
 from compiler.program.folding import FoldedOutputs
-from compiler.program.symbolic import SymbolicSegment
+from compiler.program.symbolic import SymbolicSegment, multiple_of
 from compiler.tensors.assumptions import Assumptions, SizeCondition, assuming
 from compiler.tensors.extents import Relation, symbols_of
-from compiler.tensors.substitution import extent_array
+from compiler.tensors.substitution import extent_array, is_symbolic
 from compiler.verify import checked_json as read
 
 
@@ -77,7 +77,8 @@ def load_segment(
         build, names, entries = symbolic.load(folder, check, placing, vouch)
         path = f"{folder}: the segment"
         axes = read.as_object(entries.get("axes"), f"{path}.axes")
-        shapes = {n: read.checked_items(axes[n], f"{path}.axes.{n}", names.extent) for n in axes}
+        axis = partial(_axis, names)
+        shapes = {n: read.checked_items(axes[n], f"{path}.axes.{n}", axis) for n in axes}
         conditions = read.checked_items(
             entries.get("assumptions"), f"{path}.assumptions", partial(_condition, names)
         )
@@ -85,6 +86,15 @@ def load_segment(
     return SymbolicSegment(
         shapes, Assumptions.of([*denominators, *conditions]), outputs, build, options
     )
+
+
+def _axis(names: SymbolNames, value: object, path: str) -> int:
+    extent = names.extent(value, path)
+    try:
+        _ = is_symbolic(extent) and multiple_of(extent)
+    except ValueError as error:
+        raise ArtifactError(f"{path}: {error}") from error
+    return extent
 
 
 def _condition(names: SymbolNames, value: object, path: str) -> SizeCondition:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import gcd, inf
+from math import gcd, inf, prod
 from typing import Self
 
 from compiler.tensors.extents import (
@@ -24,6 +24,8 @@ from compiler.tensors.extents import (
     at_hints,
     atom_extent,
     bounds,
+    extent_of,
+    single_atom,
     symbols_of,
     terms_of,
     value_at,
@@ -69,7 +71,17 @@ class Assumptions:
     def __iter__(self) -> Iterator[SizeCondition]:
         return iter(self._conditions.values())
 
-    def pinned(self) -> dict[str, int]:
+    def in_place_of_symbols(self) -> dict[Symbol, Extent]:
+        """The extents in place of symbols that build conditions in; empty if none can be.
+
+        Bounds are such conditions, as kernels are chosen by them, too.
+        """
+        if values := self.pinned() or self.multiples():
+            return values
+        symbols = self.merged() or self.narrowed()
+        return {symbol: extent_of(other) for symbol, other in symbols.items()}
+
+    def pinned(self) -> dict[Symbol, Extent]:
         """The symbols of which a condition admits few sizes only, with their hints.
 
         Such a condition is that a polynomial of one symbol, or a quotient of it, is 0.
@@ -78,7 +90,18 @@ class Assumptions:
         atoms = [{atom for monomial, _ in terms_of(root) for atom in monomial} for root in roots]
         lone_extents = [atom_extent(atom) for group in atoms if len(group) == 1 for atom in group]
         symbols = {symbol for extent in lone_extents for symbol in symbols_of(extent)}
-        return {symbol.name: symbol.hint for symbol in symbols}
+        return {symbol: symbol.hint for symbol in symbols}
+
+    def multiples(self) -> dict[Symbol, Extent]:
+        """The symbols that are assumed to be multiples of a number, as such multiples of others.
+
+        So no tensor has fewer elements by `2 * (n // 2)` than by `n`.
+        """
+        divisors: dict[Symbol, int] = {}
+        for condition in self:
+            if condition.relation == "==":
+                divisors |= _divisors(condition.extent)
+        return {symbol: _multiple(symbol, divisor) for symbol, divisor in divisors.items()}
 
     def narrowed(self) -> dict[Symbol, Symbol]:
         """The symbols of which bounds are assumed, with symbols of these bounds in their place."""
@@ -210,6 +233,42 @@ def _proved(extent: Extent, relation: Relation, ranges: Mapping[Symbol, Range]) 
     always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
     never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
     return always[relation] if always[relation] or never[relation] else None
+
+
+def _divisors(extent: Extent) -> dict[Symbol, int]:
+    """The divisors of symbols by which an extent such as `x * y - 6 * (x // 2) * (y // 3)` is 0.
+
+    It is 0 if each symbol is a multiple of its divisor, as quotients multiplied are at most that.
+    """
+    terms = dict(terms_of(extent))
+    if len(terms) != 2:
+        return {}
+    plain, divided = sorted(terms, key=lambda monomial: abs(terms[monomial]))
+    divisors: dict[Symbol, int] = {}
+    for atom in (Counter(divided) - Counter(plain)).elements():
+        match atom:
+            case Quotient(denominator=int(divisor)) if isinstance(
+                symbol := single_atom(atom.numerator), Symbol
+            ):
+                divisors[symbol] = divisor
+            case _:
+                return {}
+    every = Counter(plain) - Counter(divided) == Counter([*divisors])
+    return divisors if every and terms[divided] == -terms[plain] * prod(divisors.values()) else {}
+
+
+def _multiple(symbol: Symbol, divisor: int) -> Extent:
+    """A multiple of a symbol whose bounds and hint are those of another one, divided."""
+    high = None if symbol.high is None else symbol.high // divisor
+    return divisor * extent_of(
+        replace(
+            symbol,
+            name=f"{symbol.name}/{divisor}",
+            low=-(-symbol.low // divisor),
+            high=high,
+            hint=symbol.hint // divisor,
+        )
+    )
 
 
 def _reduced(extent: Expression) -> Extent:

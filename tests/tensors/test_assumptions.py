@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compiler.tensors.arithmetic import maximum
 from compiler.tensors.assumptions import assuming, assuming_nothing
 from compiler.tensors.exact import ExactExpression, exactly, plain
-from compiler.tensors.extents import Extent, Undecided, extent_of, value_at
+from compiler.tensors.extents import Extent, Undecided, bounds, extent_of, value_at
 from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
 from tests.tensors.test_extents import SIZES, Program, extent, number, programs
@@ -73,7 +73,31 @@ def test_a_symbol_that_a_condition_makes_a_number_is_pinned():
         assert N // 4 == 5
         assert (N * B) % 3 == 0
         assert list(range(B)) == [0, 1, 2]
-    assert assumptions.pinned() == {"length": 23, "batch": 3}
+    assert assumptions.pinned() == {LENGTH: 23, BATCH: 3}
+
+
+def test_a_symbol_that_is_a_multiple_is_that_of_another():
+    height, width = (extent_of(Symbol(name, 2, 101, 8)) for name in ("height", "width"))
+    with assuming() as assumptions:
+        assert N % 23 == 0
+        assert height * width * B == 4 * (height // 2) * (width // 2) * B
+        assert (height + 1) % 3 == 0
+    others = {symbol.name: value for symbol, value in assumptions.multiples().items()}
+    assert {name: str(value) for name, value in others.items()} == {
+        "length": "23*length/23",
+        "height": "2*height/2",
+        "width": "2*width/2",
+    }
+    assert bounds(others["height"]) == (2, 100)
+
+
+def test_what_is_no_multiple_stays():
+    with assuming() as assumptions:
+        assert N % 2 != 0
+        assert (N * B) % 3 == 0
+        assert N - 11 * (N // 2) == -98
+        assert 2 * (N // 2) - 2 * B == 16
+    assert not assumptions.multiples()
 
 
 def test_where_nothing_is_assumed_bounds_prove():

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,13 @@ import pytest
 import compiler
 from compiler.artifact.checking import checked_artifacts
 from compiler.artifact.manifest import trust_all
+from compiler.artifact.weights import in_one_block
 from compiler.errors import ArtifactError, ShapeError, SymbolicFaultWarning
 from compiler.program import compiling
 from compiler.program.model import DynamicModule
 from compiler.program.static import StaticSegment
 from compiler.program.symbolic import SymbolicSegment
+from compiler.program.symbolic_saving import load_segment, save_segment
 from compiler.tensors.extents import NotForAllSizes
 from compiler.tools.cli import main
 from tests.forgery import redo_hashes
@@ -167,6 +170,39 @@ assert "tvm" not in sys.modules"""
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
 
 
+WINDOWS = """g (float[n, h, w, 8] x) => (float[a, b, c, d] y)
+    <int64[1] two = {2}, int64[1] three = {3}, int64[1] eight = {8}> {
+    b = Shape<end = 1>(x) h = Shape<start = 1, end = 2>(x) w = Shape<start = 2, end = 3>(x)
+    rows = Div(h, two) columns = Div(w, three)
+    parts = Concat<axis = 0>(b, rows, two, columns, three, eight)
+    whole = Concat<axis = 0>(b, h, w, eight)
+    r = Relu(x) p = Reshape(r, parts) t = Transpose<perm = [0, 1, 3, 2, 4, 5]>(p) s = Softmax(t)
+    u = Transpose<perm = [0, 1, 3, 2, 4, 5]>(s) v = Reshape(u, whole)
+    z = Transpose<perm = [0, 3, 1, 2]>(v) y = Softmax(z) }"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu:sm_90:fp32"])
+def test_sizes_that_are_multiples_compile_once(
+    target: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Windows of pictures: what is split in windows and put together again is the whole."""
+    if target != "cpu" and shutil.which("g++") is None:
+        pytest.skip("kernels are compiled by g++")
+    module, model = compiled(WINDOWS, target=target), model_of(WINDOWS)
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for n, h, w in ((2, 8, 6), (3, 4, 9), (2, 10, 30)):
+            check(module, model, {"x": tensor(n, h, w, 8)})
+    assert messages(caplog) == ["all"]
+    assert "for all sizes of n, h/2, w/3 in" in caplog.text
+    module.verify()
+    module.save(tmp_path / "saved")
+    loaded = compiler.load(tmp_path / "saved")
+    assert isinstance(loaded, DynamicModule)
+    check(loaded, model, {"x": tensor(5, 6, 12, 8)})
+    with pytest.raises(compiler.FlowloomError):
+        module.run({"x": tensor(2, 7, 6, 8)})
+
+
 CHAIN = """g (float[n, m] x) => (float[n, m] y) { t = Transpose(x) s = Softmax(t) r = Exp(s)
     u = MatMul(x, r) v = MatMul(u, x) w = Softmax(v) y = Add(w, x) }"""
 
@@ -197,6 +233,20 @@ def test_an_edited_segment_for_all_sizes_is_refused(
     redo_hashes(folder)
     with pytest.raises(ArtifactError, match=message):
         list(checked_artifacts(folder, trust_all))
+
+
+def test_an_input_of_other_extents_is_refused(tmp_path: Path) -> None:
+    module = compiled(CHAIN, threads=1)
+    module.run({"x": tensor(30, 20)})
+    module.save(tmp_path / "saved")
+    (folder,) = (tmp_path / "saved" / "segments").iterdir()
+
+    segment = load_segment(folder, in_one_block, trust_all, {})
+    rows, columns = segment.axes["x"]
+    forged = replace(segment, axes={"x": (rows + 1, columns)})
+    save_segment(forged, tmp_path / "forged")
+    with pytest.raises(ArtifactError, match=r"axes\.x\[0\]: n \+ 1 is not a multiple of a symbol"):
+        load_segment(tmp_path / "forged", in_one_block, trust_all, {})
 
 
 def test_threads_run_several_sizes_at_once() -> None:
