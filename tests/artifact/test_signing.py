@@ -207,7 +207,10 @@ def test_openssl_verifies_what_was_signed(tmp_path: Path):
     compiler.load(saved, trusted=public)
     verify = ["pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin"]
     files = ["-in", saved / "manifest.json", "-sigfile", saved / "manifest.sig"]
-    subprocess.run(["openssl", *verify, *files], check=True, capture_output=True)
+    command = ["openssl", *verify, *files]
+    assert b"Verified Successfully" in subprocess.run(command, capture_output=True).stdout
+    (saved / "manifest.json").write_bytes(b"{}")
+    assert subprocess.run(command, capture_output=True).returncode
 
 
 EXTRA = [

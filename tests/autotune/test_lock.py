@@ -104,8 +104,8 @@ def test_without_a_folder_there_is_no_lock(tmp_path: Path, monkeypatch: pytest.M
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setattr("tempfile.tempdir", str(file))
-    with measuring(device(0), 60.0):
-        pass
+    with measuring(device(0), 0.0) as first, measuring(device(0), 0.0) as second:
+        assert (first, second) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])

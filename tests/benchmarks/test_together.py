@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.peers.together import start, take_turn, wait_for_all
 
 ROW = """
@@ -50,5 +52,10 @@ def test_a_row_that_hangs_is_killed_and_lets_the_others_go_on(tmp_path: Path):
     assert wait_for_all([other], 30) == [""]
 
 
-def test_without_a_lock_there_is_nothing_to_wait_for():
+def test_without_a_lock_there_is_nothing_to_wait_for(monkeypatch: pytest.MonkeyPatch):
+    asked: list[object] = []
+    monkeypatch.setattr("fcntl.flock", lambda *lock: asked.append(lock))
     take_turn(None)
+    assert not asked
+    take_turn(7)
+    assert len(asked) == 1

@@ -63,6 +63,7 @@ def error(*tasks: Task) -> str:
 
 def test_a_valid_schedule_passes():
     check_schedule(Schedule("main", ALLOCATIONS, (FIRST, SECOND)))
+    assert "nothing orders them" in error(FIRST, replace(SECOND, after=()))
 
 
 @pytest.mark.parametrize(
