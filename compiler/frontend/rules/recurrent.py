@@ -29,7 +29,8 @@ class ActivationFunction:
     @property
     def plain(self) -> tuple[str, float, float]:
         """The name, alpha and beta; 0 where it has none."""
-        return self.name, self.values.get("alpha", 0.0), self.values.get("beta", 0.0)
+        numbers = dict.fromkeys(("alpha", "beta"), 0.0) | dict(self.values)
+        return self.name, numbers["alpha"], numbers["beta"]
 
     def apply(self, call: Call, x: Value, clipped: bool = True) -> Value:
         """The function of a value, which is `clipped` if the node says so."""

@@ -106,13 +106,11 @@ class Growth:
 
         Such are few cheap operators, and on GPUs all that takes less than half a launch more.
         """
+        if self.light(fused, MOST_RECOMPUTED):
+            return True
         shape = self.kernels[fused].shape
-        if (
-            self.light(fused, MOST_RECOMPUTED)
-            or shape is None
-            or not self.rules.roofline.longest_row
-        ):
-            return self.light(fused, MOST_RECOMPUTED)
+        if shape is None or not self.rules.roofline.longest_row:
+            return False
         nodes = [self.table.nodes[u] for u in self.members(fused)]
         each = sum(
             max(1, at_hints(node.flops) // max(1, at_hints(prod(node.shape or ()))))
