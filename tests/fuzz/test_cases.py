@@ -62,6 +62,24 @@ def test_float64_judges_what_onnxruntime_refuses():
     assert wrong.key == "wrong"
 
 
+def test_a_transform_of_two_points_has_no_imaginary_part():
+    """The judge in float64 computes it as a product by unit roots, whose quarters are exact."""
+    text = """<ir_version: 10, opset_import: ["": 17]>
+        g (float[1, 11, 1] x) => (float[1, 5, 2, 2] y) <int64 step = {2}, int64 frame = {2}>
+        { y = STFT<onesided = 1>(x, step, "", frame) }"""
+    x = np.random.default_rng(0).standard_normal((1, 11, 1), np.float32)
+    expected = judges(
+        Case("graphs", 0, onnx.parser.parse_model(text).SerializeToString(), {"x": x})
+    )
+    pairs = x[0, :10, 0].reshape(5, 2)
+    right = np.zeros((1, 5, 2, 2), np.float32)
+    right[0, :, :, 0] = np.stack([pairs.sum(1), pairs[:, 0] - pairs[:, 1]], 1)
+    assert compared(expected, {"y": right}) is None
+    wrong = compared(expected, {"y": right + np.float32(1e-4)})
+    assert wrong is not None
+    assert "by float64: 20 of 20" in wrong.message
+
+
 def test_a_failure_says_what_each_judge_found():
     text = "<ir_version: 10, opset_import: ['': 21]> g (float[2] x) => (float[2] y) { y = Exp(x) }"
     model = onnx.parser.parse_model(text.replace("'", '"')).SerializeToString()

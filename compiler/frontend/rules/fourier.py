@@ -73,8 +73,10 @@ class Fourier:
         return Complex(self.call.one("Sub", a, c), self.call.one("Add", b, d))
 
     def roots(self, numbers: np.ndarray, length: int) -> np.ndarray:
-        """The unit roots of some exponents."""
-        return np.exp(self.sign * 2j * np.pi * (numbers % length) / length)
+        """The unit roots of some exponents, of which quarters of a turn are exact."""
+        turned = numbers % length
+        roots = np.exp(self.sign * 2j * np.pi * turned / length)
+        return np.where(4 * turned % length == 0, np.round(roots), roots)
 
     def whole(self, x: Complex, length: int, bins: int, half: bool = False) -> Complex | None:
         """The first bins of the transform of each row by one operator; None to make it of others.
@@ -121,7 +123,7 @@ class Fourier:
         length = x.shape[1]
         size = 1 << (2 * length - 2).bit_length()
         squares = np.arange(length, dtype=np.int64) ** 2
-        chirp = np.exp(self.sign * 1j * np.pi * (squares % (2 * length)) / length)
+        chirp = self.roots(squares, 2 * length)
         around = np.zeros(size, complex)
         around[:length] = chirp.conj()
         around[size - length + 1 :] = chirp.conj()[:0:-1]
