@@ -31,6 +31,7 @@ from tests.fuzz.oracle import (
     Value,
     absolute_error,
     free_names,
+    is_exact,
     is_float,
     largest,
     limits_of,
@@ -60,8 +61,11 @@ class Precise:
         names = [name.data for name in graph.output_names]
         yielded = [outer_value(value) for value in graph.results_yielded]
         self.dtypes = {n: _dtype(v) for n, v in zip(names, yielded, strict=True)}
-        rounded = _rounded(self._module)
-        self.inexact = {n for n, v in zip(names, yielded, strict=True) if v in rounded}
+        rounded, inexact = _rounded(self._module), _inexact_names(case.proto)
+        pairs = [*zip(names, yielded, strict=True)]
+        weights = {n for n, v in pairs if isinstance(v.owner, dataflow.WeightOp)}
+        self._folded = {n: op_type for n, op_type in inexact.items() if n in weights}
+        self.inexact = {n for n, v in pairs if v in rounded} | self._folded.keys()
         self.doubtful = False
         self.values: dict[str, Any] = self.perturbed(None)
 
@@ -76,11 +80,16 @@ class Precise:
             return [_erring(op, value, result, operands, noise) for value, result in pairs]
 
         try:
-            return interpret(
+            results = interpret(
                 self._module, self._weights, self._feeds, precise=True, evaluate=evaluate
             )
         except FlowloomError as error:
             raise Refused(str(error)) from error
+        if noise is not None:
+            for name, op_type in self._folded.items():
+                grown = absolute_error(op_type, largest([results[name]]))
+                results[name] = noise.on(results[name], grown, self.dtypes[name])
+        return results
 
 
 class Either(Oracle):
@@ -153,6 +162,18 @@ def _rounded(module: Any) -> set[SSAValue]:
         if rounds or any(outer_value(v) in found for v in op.inputs):
             found.update(op.outputs)
     return found
+
+
+def _inexact_names(model: onnx.ModelProto) -> dict[str, str]:
+    """The tensors that rounding errors of some node may reach, with the operators that make them.
+
+    Folding makes weights of them.
+    """
+    names: dict[str, str] = {}
+    for node in model.graph.node:
+        if not is_exact(node) or names.keys() & free_names(node):
+            names |= dict.fromkeys(node.output, node.op_type)
+    return names
 
 
 def _check_powers(op: dataflow.OperatorOp, operands: Arrays) -> None:

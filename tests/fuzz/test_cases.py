@@ -80,6 +80,18 @@ def test_a_transform_of_two_points_has_no_imaginary_part():
     assert "by float64: 20 of 20" in wrong.message
 
 
+def test_folded_results_may_be_rounded():
+    text = """<ir_version: 10, opset_import: ["": 21]> g () => (float[3] y, float[3] z)
+        <float[3] x = {0.3, 0.7, 1.1}> { y = Exp(x) z = Neg(x) }"""
+    expected = judges(Case("graphs", 0, onnx.parser.parse_model(text).SerializeToString(), {}))
+    x = np.array([0.3, 0.7, 1.1], np.float32)
+    assert compared(expected, {"y": np.nextafter(np.exp(x), np.float32(9)), "z": -x}) is None
+    for results in ({"y": np.exp(x) * np.float32(1.00001)}, {"z": np.nextafter(-x, x)}):
+        wrong = compared(expected, results)
+        assert wrong is not None
+        assert "by float64: 3 of 3" in wrong.message
+
+
 def test_a_failure_says_what_each_judge_found():
     text = "<ir_version: 10, opset_import: ['': 21]> g (float[2] x) => (float[2] y) { y = Exp(x) }"
     model = onnx.parser.parse_model(text.replace("'", '"')).SerializeToString()
