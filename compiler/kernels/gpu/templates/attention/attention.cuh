@@ -85,6 +85,19 @@ __device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&
   }
 }
 
+// Folds four elements of a row of the result, from a column on, and stores those that are in the tensor.
+template <class P, class O, class Fold>
+__device__ __forceinline__ void store_result(O* o, int row, int column, float (&four)[4], const Fold& fold,
+                                             bool aligned) {
+  const int valid = row < P::ROWS ? P::WIDTH - column : 0;
+  fold(four, valid);
+  O* to = o + row * P::O_ROW + column * P::O_COLUMN;
+  if (aligned)
+    store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
+  else
+    store_four<false>(to, P::O_COLUMN, four, valid);
+}
+
 // Four elements of a fragment: two registers of two, if they have the type of the MMA, else floats.
 struct Pairs {
   uint32_t at[2];
@@ -518,13 +531,7 @@ __device__ __forceinline__ void merge_rows(O* o, const float* values, const floa
     const float inverse = P::V_FACTOR / row_sum;
 #pragma unroll
     for (int i = 0; i < 4; i++) four[i] = fold.finished(four[i] * inverse);
-    const int valid = row < P::ROWS ? P::WIDTH - column : 0;
-    fold(four, valid);
-    O* to = o + row * P::O_ROW + column * P::O_COLUMN;
-    if (aligned)
-      store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
-    else
-      store_four<false>(to, P::O_COLUMN, four, valid);
+    store_result<P>(o, row, column, four, fold, aligned);
   }
 }
 
@@ -570,13 +577,7 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) sum[i] = fold.finished(sum[i] / row_sum * P::V_FACTOR);
-    O* to = o + row * P::O_ROW + column * P::O_COLUMN;
-    const int valid = row < P::ROWS ? P::WIDTH - column : 0;
-    fold(sum, valid);
-    if (misaligned == 0)
-      store_four<P::O_VECTOR4>(to, P::O_COLUMN, sum, valid);
-    else
-      store_four<false>(to, P::O_COLUMN, sum, valid);
+    store_result<P>(o, row, column, sum, fold, misaligned == 0);
   }
   if constexpr (P::SPLITS > 1) {
     const auto rescaled = [](float before, float after) { return weight(before, after); };

@@ -331,13 +331,7 @@ struct Band {
           four[j] = fold.finished((odd ? given : even[i + j]) * inverse);
           four[j + 2] = fold.finished((odd ? other[i + j] : given) * inverse);
         }
-        const int column = t * 16 + odd * 8 + quad / 2 * 4, valid = row < P::ROWS ? P::WIDTH - column : 0;
-        fold(four, valid);
-        O* to = o + row * P::O_ROW + column * P::O_COLUMN;
-        if (aligned)
-          store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
-        else
-          store_four<false>(to, P::O_COLUMN, four, valid);
+        store_result<P>(o, row, t * 16 + odd * 8 + quad / 2 * 4, four, fold, aligned);
       }
     }
   }
