@@ -16,6 +16,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper
 
+from compiler.net.operators.fourier import FOURIER
 from tests.fuzz.call import Call
 from tests.fuzz.differences import call_of, corrected, is_chosen
 from tests.fuzz.resizing import is_whole_resize, resized
@@ -43,7 +44,7 @@ _NORMALISATIONS = "Batch Instance Group Layer"
 ABSOLUTE = {
     **dict.fromkeys(_SUMS.split(), 1.0),
     **dict.fromkeys([f"{name}Normalization" for name in _NORMALISATIONS.split()], 1.0),
-    **dict.fromkeys(("DFT", "Resize", "STFT", "Upsample"), 8.0),
+    **dict.fromkeys(("DFT", FOURIER, "Resize", "STFT", "Upsample"), 8.0),
     **dict.fromkeys(("If", "Loop", "Scan"), 1.0),
 }
 """Operators whose rounding errors are relative to their operands, and how large they are.

@@ -104,6 +104,18 @@ def test_a_failure_says_what_each_judge_found():
     assert "by float64: 2 of 2" in wrong.message
 
 
+def test_a_transform_is_judged_as_its_target_computes_it():
+    text = """<ir_version: 10, opset_import: ["": 17]>
+        g (float[1, 2, 1] x) => (float[1, 2, 2] y) { y = DFT (x) }"""
+    model = onnx.parser.parse_model(text).SerializeToString()
+    x = np.array([0.75, 0.3], np.float32)
+    bins = np.array([[[x.sum(), 0], [x[0] - x[1], 0]]], np.float32)
+    expected = judges(Case("graphs", 0, model, {"x": x.reshape(1, 2, 1)}, target="emu:sm_90:fp32"))
+    assert [each.judge.name for each in expected] == ["onnxruntime", "float64"]
+    assert compared(expected, {"y": bins}) is None
+    assert compared(expected, {"y": bins + np.float32(1e-4)}) is not None
+
+
 def test_a_seed_gives_the_same_case(tmp_path: Path):
     first, second = random_graph(5, "cpu"), random_graph(5, "cpu")
     assert first is not None
