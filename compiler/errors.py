@@ -6,6 +6,9 @@ COMPILED_IN = (
 )
 """The remedy for inputs that a module does not know."""
 
+THIS_RUN = "correct the model or the inputs of this run"
+"""The remedy of a RunInputError."""
+
 
 class FlowloomError(Exception):
     """Base of every error that Flowloom raises on purpose."""
@@ -66,6 +69,10 @@ class OpenShapeError(ShapeError):
 
 class InputDataError(FlowloomError):
     """A number in the input data is invalid: an index is out of its tensor's range."""
+
+
+class RunInputError(ShapeError, InputDataError):
+    """A node does not fit the shapes, or the numbers that decide shapes, that a run gives it."""
 
 
 class PipelineError(FlowloomError):

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from compiler.backends.memory import numpy_dtype
-from compiler.errors import FlowloomError, InputDataError
+from compiler.errors import THIS_RUN, FlowloomError, RunInputError
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.node_order import captures_of
 from compiler.frontend.tensors import arrays_of
@@ -120,12 +120,11 @@ def _if(node: ControlNode) -> HostStep:
 
 
 def _single_element(value: HostValue, role: str, node: ControlNode) -> Any:
-    """A condition or a trip count; raises InputDataError unless it is one element."""
+    """A condition or a trip count; raises RunInputError unless it is one element."""
     array = np.asarray([] if value is None else on_host(value))
     if array.size != 1:
-        raise InputDataError(
-            f"the {role} of {node.label!r} has {array.size} elements, it must have one: correct"
-            " the model or the inputs of this run"
+        raise RunInputError(
+            f"the {role} of {node.label!r} has {array.size} elements, it must have one: {THIS_RUN}"
         )
     return array.reshape(-1)[0]
 
@@ -198,18 +197,17 @@ def _stacks(
 
 
 def _stacked(name: str, rows: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    """Rows along a new axis; raises InputDataError unless they are tensors of one shape."""
+    """Rows along a new axis; raises RunInputError unless they are tensors of one shape."""
     arrays = [on_host(row) for row in rows]
     if not all(isinstance(array, np.ndarray) for array in arrays):
-        raise InputDataError(
+        raise RunInputError(
             f"the rows of {name!r} are sequences or optionals, which do not stack: carry them from"
             " iteration to iteration"
         )
     if len(shapes := {array.shape for array in arrays}) > 1:
         listed = " and ".join(str([*shape]) for shape in sorted(shapes))
-        raise InputDataError(
-            f"the rows of {name!r} have the shapes {listed}, they must have one: correct the model"
-            " or the inputs of this run"
+        raise RunInputError(
+            f"the rows of {name!r} have the shapes {listed}, they must have one: {THIS_RUN}"
         )
     return np.stack(arrays, axis)
 
@@ -273,9 +271,9 @@ def _scan_once(
     moved = [np.moveaxis(s, a, 0) for s, a in zip(sequences, scan.input_axes, strict=True)]
     rows = [s[::-1] if b else s for s, b in zip(moved, scan.input_backwards, strict=True)]
     if len(lengths := {len(row) for row in rows}) > 1:
-        raise InputDataError(
+        raise RunInputError(
             f"the sequences of {body.body.graph.name!r} have the lengths {sorted(lengths)}, they"
-            " must have one: correct the model or the inputs of this run"
+            f" must have one: {THIS_RUN}"
         )
     row_results: list[list[HostValue]] = []
     for step in range(len(rows[0])):
@@ -319,15 +317,12 @@ def _map(node: ControlNode) -> HostStep:
     def run(values: HostValues) -> dict[str, HostValue]:
         inputs = node.inputs(values)
         if not _is_sequence(inputs[0]):
-            raise InputDataError(
-                f"the first input of {node.label!r} must be a sequence: correct the"
-                " model or the inputs of this run"
-            )
+            raise RunInputError(f"the first input of {node.label!r} must be a sequence: {THIS_RUN}")
         length, *more = dict.fromkeys(len(value) for value in inputs if _is_sequence(value))
         if more:
-            raise InputDataError(
+            raise RunInputError(
                 f"the sequences of {node.label!r} have {length} and {more[0]} tensors,"
-                " they must have as many: correct the model or the inputs of this run"
+                f" they must have as many: {THIS_RUN}"
             )
         rows = [
             body.run(values, [value[i] if _is_sequence(value) else value for value in inputs])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.errors import InputDataError
+from compiler.errors import THIS_RUN, RunInputError
 from compiler.frontend.graph import Graph, Value, inner_graphs
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
@@ -36,7 +36,7 @@ class InterpretedGraph:
                 value.array.flags.writeable = False  # some results are views of it
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """The outputs by name; raises InputDataError for contents that do not fit."""
+        """The outputs by name; raises RunInputError for contents that do not fit."""
         results = _run(self._graph, [on_host(inputs[value.name]) for value in self._graph.inputs])
         return {name: array for (name, _), array in zip(self._graph.outputs, results, strict=True)}
 
@@ -63,9 +63,8 @@ def _results(
     try:
         return evaluate_node(operator.type, arrays, operator.attributes, used)
     except (ValueError, IndexError) as error:
-        raise InputDataError(
-            f"{operator.type} {operator.node!r} does not fit its inputs: {error}; correct the"
-            " model or the inputs of this run"
+        raise RunInputError(
+            f"{operator.type} {operator.node!r} does not fit its inputs: {error}; {THIS_RUN}"
         ) from error
 
 

@@ -12,7 +12,7 @@ from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.host_arrays import reading
 from compiler.display.html import info_table, tensor_lines
 from compiler.driver.settings import Settings
-from compiler.errors import DeviceError, ShapeError
+from compiler.errors import DeviceError
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.compiling import SegmentCompiler
 from compiler.program.control import control
@@ -32,6 +32,7 @@ from compiler.program.signature import (
 from compiler.support.arguments import (
     LOAD,
     PREPARE,
+    RUN,
     TEXT,
     check_arguments,
     inputs_by_name,
@@ -115,9 +116,10 @@ class DynamicModule:
         computed stay there, for DLPack. Kinds of inputs that no run had yet are compiled first,
         which is logged with the seconds. Any number of threads may call this at once. Raises
         ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
-        outputs cannot stay, InputDataError for contents that do not fit, ModelError if a file of
+        outputs cannot stay, RunInputError for what does not fit a node, ModelError if a file of
         the model's data was written to since it was read or an output is not of its declared type,
-        and ArgumentError for any of the `options` of a static module's run, such as `stream`.
+        and ArgumentError for other `outputs`, and for `options` of a static module's run, such as
+        `stream`.
         """
         if options:
             check_options(options, {"outputs": TEXT}, "a run of a dynamic module")
@@ -157,9 +159,7 @@ class DynamicModule:
 
     def _outputs_stay(self, outputs: object) -> ResidentMemory | None:
         """The device on which outputs stay, or None if the host gets them."""
-        if not isinstance(outputs, str) or outputs not in ("numpy", "device"):
-            passed = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
-            raise ShapeError(f'outputs is {passed}: pass "numpy" or "device"')
+        check_arguments({"outputs": outputs}, RUN)
         memory = self.compiler.resident if outputs == "device" else None
         if outputs == "device" and memory is None:
             raise DeviceError(

@@ -234,9 +234,10 @@ PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES_BY_NAME)}
 """The arguments of `DynamicModule.prepare`."""
 
 RUN: Mapping[str, ArgumentKind] = {
-    "inputs": instance(Mapping, "a mapping from input names to arrays")
+    "inputs": instance(Mapping, "a mapping from input names to arrays"),
+    "outputs": choice_of(("numpy", "device")),
 }
-"""The arguments of `Module.run`."""
+"""The arguments of `run` that static and dynamic modules share."""
 
 
 def check_arguments(arguments: Mapping[str, object], kinds: Mapping[str, ArgumentKind]) -> None:

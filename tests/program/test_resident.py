@@ -11,7 +11,7 @@ import pytest
 
 import compiler
 from compiler.backends.emu.device import device
-from compiler.errors import DeviceError, ShapeError
+from compiler.errors import ArgumentError, DeviceError
 from compiler.program.model import DynamicModule
 from compiler.program.resident import BlockPool, ResidentTensor
 from compiler.target.target import CudaTarget
@@ -112,7 +112,7 @@ def test_device_arrays_go_in_and_out_and_outlive_later_runs():
 
 
 def test_outputs_of_no_kind_are_refused():
-    with pytest.raises(ShapeError, match='pass "numpy" or "device"'):
+    with pytest.raises(ArgumentError, match="it must be 'numpy' or 'device'"):
         two()[1].run({"x": vector()}, outputs="gpu")
 
 

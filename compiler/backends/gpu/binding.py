@@ -27,6 +27,7 @@ from compiler.backends.host_arrays import read_input, reading
 from compiler.backends.memory import Array
 from compiler.errors import COMPILED_IN, DeviceError, ShapeError
 from compiler.schedule.tasks import Allocation, Schedule
+from compiler.support.arguments import RUN, check_arguments
 from compiler.tensors.dtypes import numpy_name
 
 Binding = Literal["copy", "update", "indirection"]
@@ -316,13 +317,11 @@ def _named(schedule: Schedule, kind: str) -> dict[str, tuple[int, Allocation]]:
 
 
 def check_outputs(outputs: Any) -> None:
-    """Raise ShapeError for outputs of no kind that a run knows."""
-    if isinstance(outputs, Mapping) or (
-        isinstance(outputs, str) and outputs in ("numpy", "device")
-    ):
-        return
-    passed = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
-    raise ShapeError(f'outputs is {passed}: pass "numpy", "device", or arrays by name')
+    """Raise ArgumentError for outputs of no kind that a run knows."""
+    if not isinstance(outputs, Mapping):
+        words = RUN["outputs"]
+        kind = words._replace(text=f"{words.text}, or arrays by name")
+        check_arguments({"outputs": outputs}, {"outputs": kind})
 
 
 def check_names(

@@ -68,10 +68,10 @@ def specialise_part(
 ) -> SpecialisedPart:
     """The graph of a part for inputs by name, whose contents may be known.
 
-    Raises ModelError or ShapeError for a node that does not fit its inputs.
+    Raises RunInputError for a node that does not fit its inputs.
     """
     graph = Graph([value for value in inputs.values() if value.array is None])
-    specialiser = Specialiser(context, graph, "correct the model or the inputs of this run")
+    specialiser = Specialiser(context, graph)
     specialiser.longest_loop = LONGEST_LOOP
     scope = Scope(context.opsets)
     scope.values |= {name: constant(name, array) for name, array in part.constants.items()}

@@ -160,10 +160,11 @@ class BodyNode(Call):
 class Specialiser:
     """Specialises graphs into `graph`, and collects the operators that cannot be compiled.
 
-    `remedy` is the remedy in errors about nodes whose inputs do not fit.
+    `remedy` is the remedy in errors about nodes whose inputs do not fit, None where a run gives
+    these, whose errors are RunInputErrors.
     """
 
-    def __init__(self, context: ModelContext, graph: Graph, remedy: str):
+    def __init__(self, context: ModelContext, graph: Graph, remedy: str | None = None):
         self.context = context
         self.remedy = remedy
         self.functions = {(f.domain, f.name, f.overload): f for f in context.functions}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import TypeProto
 
-from compiler.errors import ModelError, ShapeError
+from compiler.errors import THIS_RUN, ModelError, RunInputError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
 from compiler.frontend.graph import Contradiction, Value
 from compiler.frontend.node import ModelNode
@@ -131,7 +131,7 @@ class NodeCheck:
     name: str
     opset: int
     outputs: Sequence[str]
-    remedy: str
+    remedy: str | None
     is_by_text: bool = True
     """Whether its results have the shapes of the ONNX text."""
     is_valid_by_text: bool = True
@@ -242,7 +242,10 @@ class NodeCheck:
     def error(self, mismatch: Mismatch) -> ModelError | ShapeError:
         """The error that names the node, its inputs and the remedy."""
         kind = ShapeError if isinstance(mismatch, ShapeMismatch) else ModelError
+        kind = RunInputError if self.remedy is None else kind
         named = (v for v in self.node.inputs if v is not None and v.dtype)
         given = ", ".join(f"{v.name or 'constant'} {type_text(v.dtype, v.shape)}" for v in named)
         what = f"does not fit its inputs ({given})" if given else "is invalid"
-        return kind(f"{self.node.op_type} {self.name!r} {what}: {mismatch}; {self.remedy}")
+        return kind(
+            f"{self.node.op_type} {self.name!r} {what}: {mismatch}; {self.remedy or THIS_RUN}"
+        )

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.errors import DeviceError, FlowloomError, InputDataError, ModelError
+from compiler.errors import THIS_RUN, DeviceError, FlowloomError, ModelError, RunInputError
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import default_of, schema_of
 from compiler.frontend.external import ModelFolder
@@ -160,7 +160,7 @@ class HostNode:
         self._label = f"{node.op_type} {node.name or next(filter(None, node.output))!r}"
 
     def run(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
-        """The outputs by name; raises InputDataError if the node does not fit its inputs."""
+        """The outputs by name; raises RunInputError if the node does not fit its inputs."""
         try:
             return self._results(values)
         except (
@@ -172,9 +172,8 @@ class HostNode:
         ) as error:
             if isinstance(error, FlowloomError):
                 raise
-            raise InputDataError(
-                f"{self._label} does not fit its inputs ({_described(values)}): {error}; correct"
-                " the model or the inputs of this run"
+            raise RunInputError(
+                f"{self._label} does not fit its inputs ({_described(values)}): {error}; {THIS_RUN}"
             ) from error
         except MemoryError as error:
             raise DeviceError(
@@ -186,10 +185,7 @@ class HostNode:
         self._check_indices([values[name] if name else None for name in self._reads])
         if self._function is None:
             inputs = {name: values[name] for name in names_read(self.node)}
-            try:
-                return node_results(self.node, inputs, self._context)
-            except ModelError as error:  # the model was checked before: what it reads is at fault
-                raise InputDataError(str(error)) from error
+            return node_results(self.node, inputs, self._context)
         inputs = [values[name] if name else None for name in self._reads]
         # division by zero and overflow have results in the standard
         with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 
-from compiler.errors import InputDataError, UnsupportedOperatorError
+from compiler.errors import THIS_RUN, RunInputError, UnsupportedOperatorError
 from compiler.frontend.graph import Graph, Value, constant
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Scope, Specialiser
@@ -17,22 +17,20 @@ Array = np.ndarray
 Known = Any
 """An array, or a list of arrays where the tensor is a sequence."""
 
-_REMEDY = "correct the model or the inputs of this run"
-
 
 def node_results(
     node: onnx.NodeProto, inputs: Mapping[str, Known], context: ModelContext
 ) -> dict[str, Known]:
     """The outputs by name of a node that is not control flow, in numpy.
 
-    `inputs` has what its bodies capture, too. Tensors may be of any type of ONNX. Raises ModelError
-    or ShapeError if the inputs do not fit the node, and UnsupportedOperatorError if no rule and no
+    `inputs` has what its bodies capture, too. Tensors may be of any type of ONNX. Raises
+    RunInputError if the inputs do not fit the node, and UnsupportedOperatorError if no rule and no
     evaluation takes its form.
     """
     plain_context = ModelContext(
         context.opsets, context.functions, context.folder, semantics=context.semantics
     )
-    specialiser = Specialiser(plain_context, Graph([]), _REMEDY)
+    specialiser = Specialiser(plain_context, Graph([]))
     specialiser.builder.bounded = False
     specialiser.builder.checks_indices = context.check_indices
     scope = Scope(context.opsets)
@@ -50,12 +48,12 @@ def _value(name: str, value: Known) -> Value:
     if isinstance(value, np.ndarray):
         return constant(name, cast(Array, value))
     if value is None:
-        raise InputDataError(
-            f"{name!r} is an empty optional, which OptionalHasElement can ask; {_REMEDY}"
+        raise RunInputError(
+            f"{name!r} is an empty optional, which OptionalHasElement can ask; {THIS_RUN}"
         )
     if odd := {type(item).__name__ for item in value if not isinstance(item, np.ndarray)}:
-        raise InputDataError(
-            f"the sequence {name!r} holds {', '.join(sorted(odd))}, not tensors; {_REMEDY}"
+        raise RunInputError(
+            f"the sequence {name!r} holds {', '.join(sorted(odd))}, not tensors; {THIS_RUN}"
         )
     items = [constant(f"{name}.{i}", v) for i, v in enumerate(cast(Sequence[Array], value))]
     dtype = value.items_dtype if isinstance(value, HostSequence) else ""
