@@ -14,7 +14,7 @@ from compiler.artifact.manifest import FILE_LIST, Vouch, format_in, program_segm
 from compiler.artifact.replacing import contents
 from compiler.errors import ArgumentError, ArtifactError, MissingExtraError
 from compiler.support.arguments import is_path
-from compiler.support.caches import read_regular
+from compiler.support.caches import read_regular, write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -31,6 +31,7 @@ NO_LIBRARY = (
     "signatures need the package cryptography: install the extra with pip install 'flowloom[sign]'"
 )
 MAKE_PRIVATE = "`openssl genpkey -algorithm ed25519 -out key.pem` makes one"
+DROP_PASSWORD = "`openssl pkey -in {} -out key.pem` writes it without one"
 MAKE_PUBLIC = "`openssl pkey -in key.pem -pubout -out key.pub` writes that of a private one"
 
 
@@ -84,7 +85,7 @@ def write_signature(directory: Path, key: KeyFile) -> Path:
     try:
         signature = private.sign(read_regular(manifest))
         path = manifest.with_suffix(SIGNATURE_SUFFIX)
-        path.write_bytes(signature)
+        write_whole(path, signature)  # in place of a link, whose file may be anybody's
     except OSError as error:
         raise ArtifactError(f"cannot sign {manifest}: {error.strerror or error}") from error
     return path
@@ -148,12 +149,13 @@ def _private_key(path: KeyFile) -> "Ed25519PrivateKey":
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     except ImportError as error:
         raise MissingExtraError(NO_LIBRARY) from error
+    text = _key_text(path)
     try:
-        key = load_pem_private_key(_key_text(path), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: with a password
-        raise ArgumentError(
-            f"{path} is not a private key without a password ({error}): {MAKE_PRIVATE}"
-        ) from error
+        key = load_pem_private_key(text, password=None)
+    except TypeError as error:
+        raise ArgumentError(f"{path} has a password: {DROP_PASSWORD.format(path)}") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ArgumentError(f"{path} is not a private key ({error}): {MAKE_PRIVATE}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise ArgumentError(f"{path} is not an Ed25519 private key: {MAKE_PRIVATE}")
     return key
@@ -166,8 +168,9 @@ def _public_key(path: KeyFile) -> "Ed25519PublicKey":
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
     except ImportError as error:
         raise MissingExtraError(NO_LIBRARY) from error
+    text = _key_text(path)
     try:
-        key = load_pem_public_key(_key_text(path))
+        key = load_pem_public_key(text)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise ArgumentError(f"{path} is not a public key ({error}): {MAKE_PUBLIC}") from error
     if not isinstance(key, Ed25519PublicKey):
@@ -177,6 +180,9 @@ def _public_key(path: KeyFile) -> "Ed25519PublicKey":
 
 def _key_text(path: KeyFile) -> bytes:
     try:
-        return Path(path).read_bytes()
+        text = Path(path).read_bytes()
     except OSError as error:
         raise ArgumentError(f"cannot read the key {path}: {error.strerror or error}") from error
+    if (count := text.count(b"-----BEGIN ")) > 1:  # the library would take the first
+        raise ArgumentError(f"{path} holds {count} parts: give each key a file of its own")
+    return text

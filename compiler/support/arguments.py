@@ -84,7 +84,7 @@ def _are_names(value: object) -> bool:
 def _are_paths(value: object) -> bool:
     if _is_file(value):
         return True
-    if isinstance(value, bytes) or not isinstance(value, Sequence | Set):
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | Set):
         return False
     return all(map(_is_file, cast(Iterable[object], value)))
 

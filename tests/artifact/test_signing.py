@@ -145,18 +145,13 @@ def test_what_does_not_pass_is_not_signed(tmp_path: Path):
 def test_other_keys_are_refused_with_the_remedy(tmp_path: Path):
     artifact(saved := tmp_path / "saved")
     private, public = write_keys(tmp_path, "mine")
-    secret, curve = tmp_path / "secret.pem", tmp_path / "curve.pem"
-    secret.write_bytes(
-        Ed25519PrivateKey.generate().private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x")
-        )
-    )
+    curve = tmp_path / "curve.pem"
     curve.write_bytes(
         generate_private_key(SECP256R1()).private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
         )
     )
-    for key in (secret, curve, public, saved / "schedule.json", tmp_path, tmp_path / "none"):
+    for key in (curve, public, saved / "schedule.json", tmp_path, tmp_path / "none"):
         with pytest.raises(ArgumentError, match=r"key.*(makes one|cannot read|Is a dir|No such)"):
             compiler.sign(saved, key)
     for key in (private, saved / "schedule.json", tmp_path / "none"):
@@ -165,9 +160,47 @@ def test_other_keys_are_refused_with_the_remedy(tmp_path: Path):
     with pytest.raises(ArgumentError, match="trusted is empty"):
         compiler.load(saved, trusted=[])
     wrong: Any
-    for wrong in (3, b"key", iter([str(public)]), [3]):
+    for wrong in ("", 3, b"key", iter([str(public)]), [3]):
         with pytest.raises(ArgumentError, match=r"trusted is .*: it must be the path of a public"):
             compiler.load(saved, trusted=wrong)
+
+
+def test_a_key_with_a_password_is_written_without_one(tmp_path: Path):
+    artifact(saved := tmp_path / "saved")
+    secret, plain = tmp_path / "secret.pem", tmp_path / "key.pem"
+    key = Ed25519PrivateKey.generate()
+    encrypted = BestAvailableEncryption(b"x")
+    secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encrypted))
+    with pytest.raises(ArgumentError, match="has a password: `openssl") as error:
+        compiler.sign(saved, secret)
+    command = str(error.value).split("`")[1].split()
+    subprocess.run([*command, "-passin", "pass:x"], cwd=tmp_path, check=True)
+    compiler.sign(saved, plain)
+
+
+def test_a_file_of_several_keys_is_refused(tmp_path: Path):
+    artifact(saved := tmp_path / "saved")
+    private, public = write_keys(tmp_path, "mine")
+    other_private, other_public = write_keys(tmp_path, "other")
+    compiler.sign(saved, private)
+    both = tmp_path / "both"
+    both.write_bytes(other_public.read_bytes() + public.read_bytes())
+    with pytest.raises(ArgumentError, match="both holds 2 parts: give each key a file of its own"):
+        compiler.load(saved, trusted=both)
+    compiler.load(saved, trusted=[other_public, public])
+    both.write_bytes(other_private.read_bytes() + private.read_bytes())
+    with pytest.raises(ArgumentError, match="both holds 2 parts"):
+        compiler.sign(saved, both)
+
+
+def test_signing_writes_through_no_link(tmp_path: Path):
+    artifact(saved := tmp_path / "saved")
+    private, public = write_keys(tmp_path, "mine")
+    (outside := tmp_path / "outside").write_text("mine")
+    (saved / "manifest.sig").symlink_to(outside)
+    compiler.sign(saved, private)
+    assert outside.read_text() == "mine"
+    compiler.load(saved, trusted=public)
 
 
 def test_signatures_are_of_saved_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
