@@ -65,14 +65,16 @@ def locked(path: str | os.PathLike[str], patience: float, busy: str = "") -> Gen
         lock_path.parent.mkdir(parents=True, exist_ok=True)
         if lock_path.exists():
             check_regular(lock_path)
-        file = lock_path.open("a+")
+        # a folder of temporary files may hold others' links, and what is locked is written to
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        file = os.fdopen(os.open(lock_path, flags, 0o666), "a+")
     except OSError as error:
         raise ArtifactError(f"cannot write {lock_path}: {error.strerror or error}") from error
     with file:
-        if not _acquired(file):
+        if not _acquired(file, lock_path):
             # a user sees at once for whom this process waits, and every now and then again
             start = reminder = monotonic()
-            while not _acquired(file):
+            while not _acquired(file, lock_path):
                 if monotonic() - start >= patience:
                     raise LockHeldError(f"{busy}{_holder(lock_path)} holds {lock_path}")
                 if monotonic() >= reminder:
@@ -85,11 +87,16 @@ def locked(path: str | os.PathLike[str], patience: float, busy: str = "") -> Gen
         yield
 
 
-def _acquired(file: TextIO) -> bool:
+def _acquired(file: TextIO, path: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:  # some network file systems have no locks
+        raise ArtifactError(
+            f"cannot lock {path}: {error.strerror or error}; use a folder whose file system"
+            " has locks"
+        ) from error
     return True
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from errno import ENOLCK
 from os import getpid
 from pathlib import Path
 from threading import Timer
@@ -129,3 +130,27 @@ def test_waiting_ends(folder: Path):
     ):
         pass
     assert 0.3 <= monotonic() - start < 5
+
+
+def test_a_file_system_without_locks_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*arguments: Any) -> None:
+        raise OSError(ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(ArtifactError, match=r"cannot lock .*tune\.lock: No locks available; use a"):
+        with locked(tmp_path / "tune", 1.0):
+            pass
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with measuring(device(0), 1.0) as waited:  # without a lock
+        assert waited == 0.0
+
+
+def test_a_lock_follows_no_link(tmp_path: Path):
+    (outside := tmp_path / "outside").write_text("mine")
+    (tmp_path / "tune.lock").symlink_to(outside)
+    with pytest.raises(ArtifactError, match=r"cannot write .*tune\.lock"):
+        with locked(tmp_path / "tune", 1.0):
+            pass
+    assert outside.read_text() == "mine"
