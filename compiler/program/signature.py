@@ -234,9 +234,9 @@ def _texts(subject: str, array: np.ndarray) -> np.ndarray:
     """Texts as an array of `str` objects, which host operators read; ShapeError for others."""
     items = array.reshape(-1).tolist()
     if odd := {item.__class__.__name__ for item in items if not isinstance(item, str)}:
+        bytes_alone = " (bytes.decode makes it of bytes)" if odd == {"bytes"} else ""
         raise ShapeError(
-            f"{subject} was given elements of {' and '.join(sorted(odd))}: pass str"
-            " (numpy.char.decode makes it of bytes)"
+            f"{subject} was given elements of {' and '.join(sorted(odd))}: pass str{bytes_alone}"
         )
     return array.astype(object, copy=False)
 

@@ -99,7 +99,8 @@ def test_wrong_values_are_refused(kind: str, tensor: str):
         ("seq(float[n,n])", [np.ones((2, 3), "f")], "the dimension 'n' is 3 .* and 2"),
         ("optional(seq(float[n]))", [None], r"item 0 of the input x optional\(sequence.* None"),
         ("optional(float[3])", np.ones(2, "f"), r"dimension 0 of the input x .* the size 2"),
-        ("string[n]", np.array([b"a"]), r"x str_\[n\] was given elements of bytes: pass str"),
+        ("string[n]", np.array([b"a"]), r"given elements of bytes: pass str \(bytes.decode makes"),
+        ("string[n]", np.array([1], object), r"x str_\[n\] was given elements of int: pass str$"),
     ],
 )
 def test_errors_say_what_is_expected_and_what_came(kind: str, value: Any, message: str):
