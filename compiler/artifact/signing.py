@@ -184,5 +184,5 @@ def _key_text(path: KeyFile) -> bytes:
     except OSError as error:
         raise ArgumentError(f"cannot read the key {path}: {error.strerror or error}") from error
     if (count := text.count(b"-----BEGIN ")) > 1:  # the library would take the first
-        raise ArgumentError(f"{path} holds {count} parts: give each key a file of its own")
+        raise ArgumentError(f"{path} holds {count} parts: keep each key in a separate file")
     return text

@@ -185,7 +185,7 @@ def test_a_file_of_several_keys_is_refused(tmp_path: Path):
     compiler.sign(saved, private)
     both = tmp_path / "both"
     both.write_bytes(other_public.read_bytes() + public.read_bytes())
-    with pytest.raises(ArgumentError, match="both holds 2 parts: give each key a file of its own"):
+    with pytest.raises(ArgumentError, match="both holds 2 parts: keep each key in a separate file"):
         compiler.load(saved, trusted=both)
     compiler.load(saved, trusted=[other_public, public])
     both.write_bytes(other_private.read_bytes() + private.read_bytes())
