@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
-from xdsl.ir import SSAValue
 
-from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.nodes import numbered_nodes
 from compiler.ir.types import known_type
-from compiler.ir.values import attribute_to_array, attributes_of
+from compiler.ir.values import attribute_to_array
 from compiler.net.node import Node
 from compiler.net.spec import KnownTensor
 
@@ -21,10 +21,6 @@ class NetworkValue(Protocol):
     def dtype(self) -> str: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
-
-
-GROUP = GroupOp.name
-"""The type of a node that is a group, such as an If or a Loop with all that its bodies capture."""
 
 
 class Network(Protocol):
@@ -45,8 +41,7 @@ class GraphNetwork:
     """The operators and groups of a graph, with the operation of each.
 
     A group is a node like an operator, so that what depends on what is the same question of both:
-    the bodies of an If or a Loop read nothing but its operands. `outputs` are the values that the
-    graph yields or a group reads, which nothing may be fused across.
+    the bodies of an If or a Loop read nothing but its operands.
     """
 
     operators: Sequence[Node[int]]
@@ -71,47 +66,16 @@ def operator_types(graph: GraphOp) -> set[str]:
 
 def read_network(graph: GraphOp) -> GraphNetwork:
     """The plain form of a graph."""
-    numbers: dict[SSAValue, int] = {}
-    values: list[KnownTensor] = []
-    constants: dict[int, NDArray[Any]] = {}
-    operations: list[OperatorOp | GroupOp] = []
-    weights: set[int] = set()
-    outputs: list[int] = []
-    for value in graph.body.block.args:
-        _number(value, numbers, values)
-    for op in graph.body.block.ops:
-        if isinstance(op, OperatorOp | GroupOp):
-            operations.append(op)
-        if not isinstance(op, OperatorOp):
-            outputs += [numbers[value] for value in op.operands]
-        for value in op.results:
-            _number(value, numbers, values)
-        if isinstance(op, ConstantOp):
-            constants[numbers[op.output]] = attribute_to_array(op.value)
-        elif isinstance(op, WeightOp):
-            weights.add(numbers[op.output])
-    nodes = [_node(op, numbers) for op in operations]
+    block = numbered_nodes(graph.body.block)
+    weights = (number for v, number in block.numbers.items() if isinstance(v.owner, WeightOp))
     return GraphNetwork(
-        operators=nodes,
-        values=values,
-        constants=constants,
-        outputs=outputs,
-        operations=operations,
+        operators=block.nodes,
+        values=[known_type(value.type) for value in block.values],
+        constants={number: attribute_to_array(value) for number, value in block.constants.items()},
+        outputs=[block.numbers[value] for value in graph.results_yielded],
+        operations=block.operations,
         weights=frozenset(weights),
     )
-
-
-def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[KnownTensor]) -> None:
-    numbers[value] = len(values)
-    values.append(known_type(value.type))
-
-
-def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node[int]:
-    inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
-    outputs = tuple([numbers[v] for v in op.outputs])
-    if isinstance(op, GroupOp):
-        return Node(GROUP, {}, inputs, outputs)
-    return Node(op.type_name, attributes_of(op), inputs, outputs)
 
 
 def users_of(network: Network) -> list[list[int]]:

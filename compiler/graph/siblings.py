@@ -7,6 +7,7 @@ from math import prod
 
 from compiler.graph.attention import find_attentions
 from compiler.graph.network import GraphNetwork, Node, users_of
+from compiler.ir.nodes import GROUP
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
 
@@ -171,7 +172,7 @@ class _Finder:
             return False
         if prod(self.shape(value)[:axis]) == 1:
             types = [self.network.operators[user].type for user in self.users[value]]
-            return not {"Concat", "Reshape"}.intersection(types)
+            return not {"Concat", "Reshape", GROUP}.intersection(types)
         inside = self.inside.get(value, set())
         return all(user in inside or self.rearranges(user, value) for user in self.users[value])
 

@@ -1,13 +1,14 @@
 """Operators of the dialect as nodes of an operator graph, which rules and facts take."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import NoneType
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
+from xdsl.ir import Block, SSAValue
 
-from compiler.ir.dataflow import ConstantOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp
 from compiler.ir.types import dtype_of, example_shape, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.attributes import Shape
@@ -67,3 +68,41 @@ def example_node(op: OperatorOp) -> Node[UsedExample]:
     attributes = {name: mapped_extents(value, at_hints) for name, value in node.attributes.items()}
     outputs = [UsedExample(value.value) for value in node.outputs]
     return Node(node.type, attributes, inputs, outputs, node.node)
+
+
+GROUP = GroupOp.name
+"""The type of a node that is a group, such as an If or a Loop with all that its bodies capture."""
+
+
+@dataclass(frozen=True)
+class BlockNodes:
+    """The operators and groups of a block as nodes on the numbers of its values.
+
+    `values` are the block's arguments and all results in order, but for `dataflow.none`'s: it
+    stands for an operand that is left out. `operations` has that of each node.
+    """
+
+    values: Sequence[SSAValue]
+    numbers: Mapping[SSAValue, int]
+    constants: Mapping[int, DenseIntOrFPElementsAttr]
+    nodes: Sequence[Node[int]]
+    operations: Sequence[OperatorOp | GroupOp]
+
+
+def numbered_nodes(block: Block) -> BlockNodes:
+    """The nodes of a graph's or a group's block."""
+    operations = [op for op in block.ops if isinstance(op, OperatorOp | GroupOp)]
+    results = (value for op in block.ops if not isinstance(op, NoneOp) for value in op.results)
+    values = [*block.args, *results]
+    numbers: dict[SSAValue, int] = {value: number for number, value in enumerate(values)}
+    constants = {numbers[op.output]: op.value for op in block.ops if isinstance(op, ConstantOp)}
+    nodes = [_numbered(op, numbers) for op in operations]
+    return BlockNodes(values, numbers, constants, nodes, operations)
+
+
+def _numbered(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node[int]:
+    inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
+    outputs = tuple([numbers[v] for v in op.outputs])
+    if isinstance(op, GroupOp):
+        return Node(GROUP, {}, inputs, outputs)
+    return Node(op.type_name, attributes_of(op), inputs, outputs, op.node_name)

@@ -14,11 +14,12 @@ from xdsl.ir import SSAValue
 
 from compiler.errors import KernelError
 from compiler.graph.packing import packed_dtype, packed_shape
-from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.dataflow import GroupOp, WeightOp
 from compiler.ir.groups import kernel_symbols, symbols_of_group
 from compiler.ir.layouts import block_of, blocks_first
+from compiler.ir.nodes import numbered_nodes
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of
+from compiler.ir.values import attribute_to_array
 from compiler.net.node import Node
 from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.operators.canonical import complete_attributes
@@ -261,22 +262,13 @@ def extract_group(group: GroupOp) -> Group:
 
     Where sizes depend on symbols they are extents of the kernel's symbols, `s0` and on.
     """
-    numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
-    values = [_info(a) for a in group.body.block.args]
-    constants: dict[int, numpy.ndarray] = {}
-    operators: list[Node[int]] = []
-    for op in group.body.block.ops:
-        if isinstance(op, NoneOp):
-            numbers[op.output] = None
-        elif isinstance(op, ConstantOp):
-            numbers[op.output] = len(values)
-            constants[len(values)] = dense_array(op.value)
-            values.append(_info(op.output))
-        elif isinstance(op, OperatorOp):
-            operators.append(_operator(op, numbers, values))
+    block = numbered_nodes(group.body.block)
+    values = [_info(value) for value in block.values]
+    constants = {number: dense_array(value) for number, value in block.constants.items()}
+    operators = block.nodes
     name = group.kernel.data if group.kernel is not None else "kernel"
     weights = tuple(isinstance(v.owner, WeightOp) for v in group.inputs)
-    outputs = tuple(_number(numbers, v) for v in group.results_yielded)
+    outputs = tuple(block.numbers[v] for v in group.results_yielded)
     stored = [*enumerate(group.inputs), *zip(outputs, group.outputs, strict=True)]
     infos = {number: _info(value) for number, value in stored}
     if any(infos[number] != _info(value) for number, value in stored):
@@ -306,28 +298,12 @@ def _of_kernel(op: Node[int], symbols: Mapping[Symbol, Extent]) -> dict[str, Any
 
 
 def _info(value: SSAValue) -> TensorInfo:
+    if isinstance(value.type, NoneType):
+        return TensorInfo("", ())
     dtype = dtype_of(value.type)
     shape = tuple(shape_of(value.type))
     block = block_of(value.type)
     return TensorInfo(dtype, shape, block)
-
-
-def _number(numbers: Mapping[SSAValue, int | None], value: SSAValue) -> int:
-    number = numbers[value]
-    assert number is not None
-    return number
-
-
-def _operator(
-    op: OperatorOp, numbers: dict[SSAValue, int | None], values: list[TensorInfo]
-) -> Node[int]:
-    outputs: list[int] = []
-    inputs = tuple(numbers[v] for v in op.inputs)
-    for result in op.outputs:
-        numbers[result] = len(values)
-        outputs.append(len(values))
-        values.append(TensorInfo("", ()) if isinstance(result.type, NoneType) else _info(result))
-    return Node(op.type_name, attributes_of(op), inputs, tuple(outputs), op.node_name)
 
 
 def operand_types(

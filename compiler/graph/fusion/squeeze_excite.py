@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.network import GROUP, Network, Node, producers_of, users_of
+from compiler.graph.network import Network, Node, producers_of, users_of
+from compiler.ir.nodes import GROUP
 from compiler.net.operators import KINDS, Kind
 
 CLUSTER_ELEMENTS, CLUSTER_WEIGHTS = 1 << 18, 1 << 16
