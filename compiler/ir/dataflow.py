@@ -46,7 +46,7 @@ from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
 from compiler.ir.kernel_name import KernelName
 from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
-from compiler.ir.values import attribute_to_value, attributes_of, constant_text
+from compiler.ir.values import attribute_default, attribute_to_value, constant_text
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule.tasks import ControlForm
 
@@ -192,12 +192,13 @@ class OperatorOp(IRDLOperation):
     def __getitem__(self, name: str) -> Any:
         """The value of an attribute, or its default; KeyError for one that has neither."""
         attribute = self.attributes.get(name)
-        return attributes_of(self)[name] if attribute is None else attribute_to_value(attribute)
+        return attribute_default(self, name) if attribute is None else attribute_to_value(attribute)
 
     @property
     def node_name(self) -> str:
         """The name of the operator's ONNX node, or the empty string."""
-        return self.node.data if self.node is not None else ""
+        node: Any = self.properties.get("node")
+        return "" if node is None else node.data
 
     def facts(self) -> Iterator[DenseIntOrFPElementsAttr | None]:
         """The values of the operands that are constants, on which verification depends."""

@@ -91,13 +91,20 @@ class BlockNodes:
 
 def numbered_nodes(block: Block) -> BlockNodes:
     """The nodes of a graph's or a group's block."""
-    operations = [op for op in block.ops if isinstance(op, OperatorOp | GroupOp)]
-    results = (value for op in block.ops if not isinstance(op, NoneOp) for value in op.results)
-    values = [*block.args, *results]
-    numbers: dict[SSAValue, int] = {value: number for number, value in enumerate(values)}
-    constants = {numbers[op.output]: op.value for op in block.ops if isinstance(op, ConstantOp)}
+    numbers: dict[SSAValue, int] = {value: number for number, value in enumerate(block.args)}
+    constants: dict[int, DenseIntOrFPElementsAttr] = {}
+    operations: list[OperatorOp | GroupOp] = []
+    for op in block.ops:
+        if type(op) is NoneOp:
+            continue
+        if type(op) is ConstantOp:
+            constants[len(numbers)] = op.value
+        elif isinstance(op, OperatorOp | GroupOp):
+            operations.append(op)
+        for value in op.results:
+            numbers[value] = len(numbers)
     nodes = [_numbered(op, numbers) for op in operations]
-    return BlockNodes(values, numbers, constants, nodes, operations)
+    return BlockNodes([*numbers], numbers, constants, nodes, operations)
 
 
 def _numbered(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node[int]:

@@ -23,6 +23,8 @@ from compiler.errors import ModelError
 from compiler.ir.extents import ExtentAttr
 from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
+from compiler.net.attributes import Shape
+from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import complete_attributes
 from compiler.tensors.exact import exactly
 from compiler.tensors.extents import Expression
@@ -135,5 +137,17 @@ def own_attributes(op: Operation) -> dict[str, Value]:
 def attributes_of(op: Operation) -> dict[str, Value]:
     """All attributes of an operator, by name, with the defaults of those that it leaves out."""
     op_type: Any = op.properties["op_type"]
-    shapes = [None if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.operands]
-    return complete_attributes(op_type.data, own_attributes(op), shapes)
+    return complete_attributes(op_type.data, own_attributes(op), _operand_shapes(op))
+
+
+def attribute_default(op: Operation, name: str) -> Any:
+    """The value of an attribute that an operator leaves out; KeyError if it has no default."""
+    op_type: Any = op.properties["op_type"]
+    default = OPERATORS[op_type.data].attributes[name].default_for(_operand_shapes(op))
+    if default is None:
+        raise KeyError(name)
+    return default
+
+
+def _operand_shapes(op: Operation) -> list[Shape | None]:
+    return [None if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.operands]

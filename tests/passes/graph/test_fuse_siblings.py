@@ -12,6 +12,7 @@ from compiler.graph.siblings import weight_axis
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
+from compiler.passes.graph.group_maker import make_group
 from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.passes.graph.test_batch_gemv import whole
@@ -94,6 +95,23 @@ def test_kernels_that_move_heads_read_them_in_place():
     moves = ["Slice", "Transpose", "Neg"]
     groups = nodes_of(run(model, "fuse-operators"))
     assert groups == [["MatMul"], moves, moves, moves], "no slice is copied"
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_row_that_a_group_reads_is_no_part_of_another(grouped: bool):
+    build = GraphBuilder()
+    x = build.input("x", (1, 1, WIDE))
+    weights = [build.weight(whole((WIDE, WIDE), i)) for i in range(2)]
+    parts = [build.op("MatMul", x, weight, shape=(1, 1, WIDE)) for weight in weights]
+    results = [build.op("Softmax", part, shape=(1, 1, WIDE), axis=2) for part in parts]
+    module = build.finish(*results)
+    set_target(module, "cuda")
+    if grouped:
+        owner = results[0].owner
+        assert isinstance(owner, OperatorOp)
+        make_group([owner])
+    model = Model(module, build.weights, {"x": whole((1, 1, WIDE), 5)})
+    assert count(model, "MatMul") == 1 + grouped
 
 
 def test_heads_begin_and_end_where_those_of_all_columns_do():
