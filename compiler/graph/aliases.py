@@ -15,6 +15,7 @@ from compiler.net.maps import affine_indices
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.injective import PARTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.row_major import squeezed_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,13 @@ def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Location]]:
             for value, start in zip(op.outputs, starts, strict=True):
                 offset = sum(first * steps[axis] for axis, first in enumerate(start))
                 yield value, Location(op.inputs[0], offset * size)
+
+
+def is_absorbable(op: OperatorOp) -> bool:
+    """Whether a view may move into a group: it only adds or drops axes of one element."""
+    before = shape_of(op.inputs[0].type)
+    after = shape_of(op.outputs[0].type)
+    return KINDS[op.type_name] is Kind.VIEW and squeezed_shape(before) == squeezed_shape(after)
 
 
 def part_starts(op: OperatorOp) -> list[list[int]] | None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from compiler.graph.aliases import is_absorbable
 from compiler.graph.cost import Roofline, nbytes
-from compiler.graph.operator_table import is_absorbable
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.indices import GATHERS

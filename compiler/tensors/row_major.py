@@ -5,6 +5,11 @@ from functools import reduce
 from typing import Any
 
 
+def squeezed_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without its ones; tensors of one squeezed shape hold elements in the same order."""
+    return tuple(size for size in shape if size != 1)
+
+
 def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     """The row-major position of an index."""
     return reduce(

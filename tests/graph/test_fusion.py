@@ -295,6 +295,20 @@ def test_no_group_waits_for_a_view_of_its_own_result():
     assert nodes_of(run(b.model((4, 4), y), "fuse-operators")) == [["Relu", "Neg"], ["Add"]]
 
 
+def test_a_result_that_is_copied_is_written_in_any_case():
+    """The Relu's result is part of one Concat's and is copied into the other's."""
+    b = Writer()
+    x = b.input("x", (4, 4))
+    m = b.op("MatMul", x, b.random(4, 4), shape=(4, 4))
+    r = b.op("Relu", m)
+    rows = [b.op("Concat", r, b.op(type, x), shape=(8, 4), axis=0) for type in ("Neg", "Abs")]
+    outputs = [b.op("MatMul", both, b.random(4, 2), shape=(8, 2)) for both in rows]
+    model = b.model((4, 4), *outputs, b.op("Transpose", m, perm=[1, 0]))
+    groups = nodes_of(run(model, "fuse-operators"))
+    assert ["Identity"] in groups
+    assert ["MatMul", "Relu"] in groups
+
+
 def test_a_mean_that_others_need_is_not_buried():
     b = Writer()
     x = b.input("x", (4, 8))

@@ -9,10 +9,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from compiler.graph.aliases import plan_views
+from compiler.graph.fusion.fusion_graph import read_fusion_graph
 from compiler.graph.fusion.policy import plan_fusion
 from compiler.graph.fusion.state import FusionRules
 from compiler.graph.network import read_network
-from compiler.graph.operator_table import read_operators
 from compiler.graph.shared_weights import find_stacks
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
@@ -79,8 +79,8 @@ def test_fusion_around_a_result_with_many_users_takes_linear_steps():
     def fuse(size: int) -> Callable[[], object]:
         graph = hub(size)
         plan = plan_views(graph)
-        table = read_operators(graph, plan.views, frozenset())
-        return lambda: plan_fusion(table, FusionRules())
+        fusion_graph = read_fusion_graph(graph, plan.views)
+        return lambda: plan_fusion(fusion_graph, FusionRules())
 
     assert steps(fuse(8 * FEW)) <= MOST * steps(fuse(4 * FEW))
 

@@ -7,12 +7,12 @@ from math import prod
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
-from compiler.graph.operator_table import squeezed_shape
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from compiler.net.attributes import Shape
 from compiler.net.operators import KINDS, Kind
 from compiler.tensors.exact import same_extents
+from compiler.tensors.row_major import squeezed_shape
 
 MOST_FOLLOWING = 64
 """How many operators before a view are looked at for a contraction."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from compiler.graph.cost import estimate
 from compiler.graph.fusion.fused_sets import FusedSets
+from compiler.graph.fusion.fusion_graph import Edge, FusionGraph
 from compiler.graph.fusion.rules import allows
 from compiler.graph.fusion.state import NEVER, FusedKernel, FusionRules, Growth
-from compiler.graph.operator_table import Edge, OperatorTable
 from compiler.net.operators import Kind
 
 _UPDATE_LIMIT = 256
@@ -36,7 +36,7 @@ def merged_times(
     before = {*sets.predecessors(mine), *sets.predecessors(other)} - {mine, other}
     start = max((growth.kernels[c].finish for c in before), default=0)
     members = [*growth.members(other), *growth.members(mine)]
-    work = growth.table.work(members)
+    work = growth.graph.work(members)
     finish = start + estimate(work, growth.rules.roofline)
     deadline = min(_deadline(growth, other, mine), _deadline(growth, mine, other))
     alone = growth.kernels[mine].finish + growth.rules.roofline.launch_ns
@@ -95,19 +95,19 @@ class Fusion:
     path_after: int
 
 
-def plan_fusion(table: OperatorTable, rules: FusionRules) -> Fusion:
+def plan_fusion(graph: FusionGraph, rules: FusionRules) -> Fusion:
     """Grow kernels greedily in block order: fuse each operator with its producers if that helps.
 
     A kernel has at most one contraction or reduction and is convex. Unless `rules` allow it, no
     merge makes a path longer than the critical path without fusion.
     """
-    dag = table.dag(rules.roofline)
-    growth = Growth(table, rules, dag, FusedSets(dag))
+    dag = graph.dag(rules.roofline)
+    growth = Growth(graph, rules, dag, FusedSets(dag))
     ranks = dag.upward_ranks()
     limit = max(ranks, default=0)
-    for v in range(len(dag)):
+    for v in graph.kinds:
         _add(growth, v, ranks, limit)
-    order = sorted(growth.sets.members, key=growth.sets.order.__getitem__)
+    order = sorted(growth.kernels, key=growth.sets.order.__getitem__)
     after = max((kernel.finish for kernel in growth.kernels.values()), default=0)
     return Fusion([growth.members(fused) for fused in order], limit, after)
 
@@ -115,10 +115,8 @@ def plan_fusion(table: OperatorTable, rules: FusionRules) -> Fusion:
 def _add(growth: Growth, v: int, ranks: list[int], limit: int) -> None:
     kernels = growth.kernels
     start = max((kernels[c].finish for c in growth.sets.predecessors(v)), default=0)
-    growth.kernels[v] = FusedKernel(
-        -1, growth.table.nodes[v].shape, start, start + growth.dag.costs[v]
-    )
-    if growth.table.nodes[v].kind in _ANCHORS:
+    growth.kernels[v] = FusedKernel(-1, growth.graph.shapes[v], start, start + growth.dag.costs[v])
+    if growth.graph.kinds[v] in _ANCHORS:
         growth.kernels[v].anchor = v
     edges = _producers(growth, v)
     refused = [edge for edge in edges if not _try_merge(growth, v, edge, ranks, limit)]
@@ -140,7 +138,7 @@ def _try_merge(growth: Growth, v: int, edge: Edge, ranks: list[int], limit: int)
     parts = growth.kernels.pop(mine), growth.kernels.pop(other)
     anchor = max(part.anchor for part in parts)
     merged = growth.sets.merge(mine, other)
-    shape = growth.table.nodes[v].shape
+    shape = growth.graph.shapes[v]
     growth.kernels[merged] = FusedKernel(anchor, shape, times.start, times.finish, times.deadline)
     for fused, (start, finish) in times.delayed.items():
         growth.kernels[fused].start, growth.kernels[fused].finish = start, finish
@@ -154,4 +152,4 @@ def _producers(growth: Growth, v: int) -> list[Edge]:
         kernel = growth.kernels[growth.sets.set_of[edge.source]]
         return kernel.anchor < 0, -kernel.finish, -edge.source
 
-    return sorted(growth.table.nodes[v].edges, key=urgency)
+    return sorted(growth.graph.edges[v], key=urgency)

@@ -5,10 +5,9 @@ A rule says whether the fused set `mine` of node `v` may merge with `other`, tha
 
 from collections.abc import Callable
 
+from compiler.graph.fusion.fusion_graph import Edge
 from compiler.graph.fusion.state import MOST_RECOMPUTED, MOST_TENSORS, Growth
-from compiler.graph.operator_table import Edge, KernelNode
-from compiler.ir.dataflow import OperatorOp
-from compiler.ir.types import dtype_of, shape_of
+from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_REDUCE, Kind
 from compiler.net.operators.einsum import einsum_terms
 from compiler.net.operators.indices import GATHERS, INDEXED
@@ -36,21 +35,21 @@ def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     if len(members) > growth.rules.max_operators or growth.anchor_kind(other) is Kind.OPAQUE:
         return False
     inside = set(members)
-    if any(not inside.isdisjoint(growth.table.apart[u]) for u in members):
+    if any(not inside.isdisjoint(growth.graph.apart[u]) for u in members):
         return False
     if not _few_tensors(growth, members) or not _few_indices(growth, sorted(members)):
         return False
-    rule = _RULES.get(growth.table.nodes[v].kind)
+    rule = _RULES.get(growth.graph.kinds[v])
     return rule is not None and rule(growth, v, edge, mine, other)
 
 
 def _few_tensors(growth: Growth, members: list[int]) -> bool:
     """Whether a kernel of these nodes reads few tensors, or at most as many as one of them."""
-    nodes = [growth.table.nodes[u] for u in members]
-    counts = [len(node.reads) for node in nodes]
+    reads = [growth.graph.costs[u].reads for u in members]
+    counts = [*map(len, reads)]
     if sum(counts) <= MOST_TENSORS:
         return True
-    read = {tensor for node in nodes for tensor, _ in node.reads}
+    read = {tensor for own in reads for tensor, _ in own}
     return len(read.difference(members)) <= max(MOST_TENSORS, *counts)
 
 
@@ -66,17 +65,18 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
     nested: dict[int, int] = {}
     needed: dict[int, int] = {}
     look_ups: dict[int, int] = {}
+    nodes = growth.graph.network.operators
     for position, u in enumerate(members):
-        node = growth.table.nodes[u]
-        inside = [edge for edge in node.edges if edge.source in depths]
+        node = nodes[u]
+        inside = [edge for edge in growth.graph.edges[u] if edge.source in depths]
         depths[u] = max((depths[e.source] for e in inside), default=0)
-        depths[u] += node.kind is Kind.INJECTIVE
+        depths[u] += growth.graph.kinds[u] is Kind.INJECTIVE
         nested[u] = max((nested[e.source] + _indexes(node, e, depths) for e in inside), default=0)
         indices = [needed[e.source] for e in inside if _is_index(node, e)]
         if any(operators.bit_count() > LARGEST_INDEX for operators in indices):
             return False
         look_ups[u] = max((look_ups[e.source] for e in inside), default=0)
-        look_ups[u] += node.name in INDEXED
+        look_ups[u] += node.type in INDEXED
         needed[u] = 1 << position
         for edge in inside:
             needed[u] |= needed[edge.source]
@@ -84,20 +84,20 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
     return few and max(depths.values()) <= DEEPEST_FUSION
 
 
-def _is_index(node: KernelNode, edge: Edge) -> bool:
+def _is_index(node: Node[int], edge: Edge) -> bool:
     """Whether an edge leads to an index that data decide."""
-    return node.name in INDEXED and edge.operand > 0
+    return node.type in INDEXED and edge.operand > 0
 
 
-def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:
+def _indexes(node: Node[int], edge: Edge, depths: dict[int, int]) -> bool:
     """Whether an edge leads from injective operators to a Gather's index."""
-    return node.name in GATHERS and edge.operand > 0 and depths[edge.source] > 0
+    return node.type in GATHERS and edge.operand > 0 and depths[edge.source] > 0
 
 
 def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
-    shape = growth.table.nodes[v].shape
+    shape = growth.graph.shapes[v]
     if growth.anchor_kind(other) is not None:
-        if growth.table.nodes[v].widens and not _is_rounding(growth, v, edge):
+        if growth.graph.widens(v) and not _is_rounding(growth, v, edge):
             return False
         if growth.anchor_kind(mine) is not None:
             return _same_rows(growth, edge, mine, other)
@@ -111,28 +111,28 @@ def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
     """Whether bytes that a node widens become bytes again, or are made for it alone and are float8s
     or become a result of the model, which is written wide in any case, or are few."""
     u = edge.source
-    wide = at_hints(growth.table.nodes[v].result_bytes)
+    wide = at_hints(growth.graph.costs[v].result_bytes)
     roofline = growth.rules.roofline
     if roofline.longest_row and wide / roofline.bytes_per_ns <= roofline.launch_ns / 16:
         return True
-    op = growth.table.operations[v]
-    alone = set(growth.table.users[u]) == {v} and u not in growth.table.outputs
-    rounded = growth.table.nodes[u].name == "Cast" and dtype_of(op.operands[0].type) in FLOAT8
+    source = growth.graph.node(v).operand(0)
+    alone = set(growth.graph.users[u]) == {v} and u not in growth.graph.outputs
+    float8 = growth.graph.network.values[source].dtype in FLOAT8
+    rounded = growth.graph.node(u).type == "Cast" and float8
     return (alone and (rounded or _is_result(growth, v))) or _narrows_again(growth, v)
 
 
 def _is_result(growth: Growth, v: int) -> bool:
     """Whether elementwise operators, each the only user of the one before, lead to an output."""
-    nodes = growth.table.nodes
-    shape = growth.table.nodes[v].shape
+    shape = growth.graph.shapes[v]
     for _ in range(growth.rules.max_operators):
-        if v in growth.table.outputs:
+        if v in growth.graph.outputs:
             return True
-        users = set(growth.table.users[v])
+        users = set(growth.graph.users[v])
         if len(users) != 1:
             return False
         (v,) = users
-        if nodes[v].kind is not Kind.ELEMENTWISE or nodes[v].shape != shape:
+        if not growth.is_elementwise(v, shape):
             return False
     return False
 
@@ -143,21 +143,20 @@ def _narrows_again(growth: Growth, v: int) -> bool:
     Otherwise the wide tensor would be written: its readers had better read the bytes. An operator
     is fused into the kernel of its last operand, so none may be computed after the node.
     """
-    nodes = growth.table.nodes
-    shape = nodes[v].shape
+    graph = growth.graph
     w = v
     inside = {v}
     for _ in range(growth.rules.max_operators):
-        users = set(growth.table.users[w])
-        if len(users) != 1 or w in growth.table.outputs:
+        users = set(graph.users[w])
+        if len(users) != 1 or w in graph.outputs:
             return False
         (w,) = users
-        if nodes[w].kind is not Kind.ELEMENTWISE or nodes[w].shape != shape:
+        if not growth.is_elementwise(w, graph.shapes[v]):
             return False
-        others = (edge.source for edge in nodes[w].edges if edge.source not in inside)
+        others = (edge.source for edge in graph.edges[w] if edge.source not in inside)
         if any(_is_late(growth, u, v) for u in others):
             return False
-        if nodes[w].result_bytes <= nodes[v].reads[0][1]:
+        if graph.costs[w].result_bytes <= graph.costs[v].reads[0][1]:
             return True
         inside.add(w)
     return False
@@ -167,23 +166,22 @@ def _is_late(growth: Growth, u: int, v: int) -> bool:
     """Whether a node is after node `v`, and more than elementwise on what is before it."""
     if u < v:
         return False
-    node = growth.table.nodes[u]
-    if node.kind is not Kind.ELEMENTWISE:
+    if growth.graph.kinds[u] is not Kind.ELEMENTWISE:
         return True
-    return any(_is_late(growth, edge.source, v) for edge in node.edges)
+    return any(_is_late(growth, edge.source, v) for edge in growth.graph.edges[u])
 
 
 def _epilogue(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     """After an anchor, unless fusing only adds a result to write."""
-    shape = growth.table.nodes[v].shape
+    shape = growth.graph.shapes[v]
     same = edge.shape == shape and growth.kernels[other].shape == shape
     return same and (not growth.escapes(edge.source) or _is_written(growth, v))
 
 
 def _is_written(growth: Growth, v: int) -> bool:
     """Whether a node's result is written to memory whichever kernel computes it."""
-    kinds = {growth.table.nodes[w].kind for w in growth.table.users[v]}
-    return v in growth.table.outputs or kinds <= {Kind.CONTRACTION, Kind.OPAQUE}
+    kinds = {growth.graph.kinds[w] for w in growth.graph.users[v]}
+    return v in growth.graph.outputs or kinds <= {Kind.CONTRACTION, Kind.OPAQUE, Kind.VIEW}
 
 
 def _rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
@@ -191,29 +189,29 @@ def _rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     anchor = growth.kernels[other].anchor
     shape = growth.kernels[other].shape
     full = growth.rows(anchor)
-    if full is None or full != growth.table.nodes[v].shape or edge.shape != shape:
+    if full is None or full != growth.graph.shapes[v] or edge.shape != shape:
         return False
-    reduced = (u for u in growth.members(other) if growth.table.nodes[u].shape == shape)
+    reduced = (u for u in growth.members(other) if growth.graph.shapes[u] == shape)
     return all(_used_by(growth, u, other, v) for u in reduced)
 
 
 def _used_by(growth: Growth, u: int, fused: int, v: int) -> bool:
     """Whether a node's only users are `v` or in its fused set."""
-    users = growth.table.users[u]
+    users = growth.graph.users[u]
     inside = all(w == v or growth.sets.set_of[w] == fused for w in users)
-    return inside and u not in growth.table.outputs
+    return inside and u not in growth.graph.outputs
 
 
 def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
-    node = growth.table.nodes[v]
-    if node.shape is None or not growth.only_for(other, v):
+    type = growth.graph.node(v).type
+    if growth.graph.shapes[v] is None or not growth.only_for(other, v):
         return False
     if growth.anchor_kind(other) is Kind.CONTRACTION:
-        allowed = growth.rules.injective_epilogue and node.name == "Transpose"
+        allowed = growth.rules.injective_epilogue and type == "Transpose"
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
         return growth.anchor_kind(mine) is None and _concatenates_rows(growth, v, edge, other)
-    return not OPERATORS[node.name].facts.repeats or growth.cheap_again(other, v)
+    return not OPERATORS[type].facts.repeats or growth.cheap_again(other, v)
 
 
 def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
@@ -222,34 +220,34 @@ def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     Copying these costs less than a kernel that reads both.
     """
     anchor = growth.kernels[other].anchor
-    op = growth.table.operations[v]
-    summed = anchor >= 0 and growth.table.nodes[anchor].name == SEGMENT_REDUCE
-    if not summed or not isinstance(op, OperatorOp) or op.type_name != "Concat":
+    node = growth.graph.node(v)
+    values = growth.graph.network.values
+    summed = anchor >= 0 and growth.graph.node(anchor).type == SEGMENT_REDUCE
+    if not summed or node.type != "Concat":
         return False
-    rows = growth.table.operations[anchor].results[0]
-    operand = op.inputs[edge.operand]
-    alike = shape_of(operand.type) == shape_of(rows.type) and _is_single(growth, other)
-    rank = len(shape_of(operand.type))
-    by_row = rank > 1 and op["axis"] == 1
+    shape = values[node.operand(edge.operand)].shape
+    rows = values[growth.graph.node(anchor).output].shape
+    alike = shape == rows and _is_single(growth, other)
+    by_row = len(shape) > 1 and node["axis"] == 1
     return by_row and alike and growth.kernels[other].shape == edge.shape
 
 
 def _is_single(growth: Growth, fused: int) -> bool:
     """Whether each node of a fused set has results of one shape."""
-    return all(growth.table.nodes[u].shape is not None for u in growth.members(fused))
+    return all(growth.graph.shapes[u] is not None for u in growth.members(fused))
 
 
 def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
-    node = growth.table.nodes[v]
     if edge.operand != 0 or not _is_single(growth, other):
         return False
     if growth.anchor_kind(other) is not None:
         return _same_rows(growth, edge, mine, other)
-    if not node.trailing:
+    rows = growth.graph.rows.get(v)
+    if rows is None or not rows.trailing:
         whole = growth.rows(v) == growth.kernels[other].shape == edge.shape
         return growth.only_for(other, v) and (growth.light(other, MOST_RECOMPUTED) or whole)
-    written_once = node.shape != node.full
-    clips = sum(growth.table.nodes[u].name == "Clip" for u in growth.members(other))
+    written_once = growth.graph.shapes[v] != rows.shape
+    clips = sum(growth.graph.node(u).type == "Clip" for u in growth.members(other))
     light = growth.light(other, MOST_RECOMPUTED + clips)
     return growth.kernels[other].shape == edge.shape and (written_once or light)
 
@@ -263,11 +261,11 @@ def _same_rows(growth: Growth, edge: Edge, mine: int, other: int) -> bool:
     rows = growth.rows(second) if growth.rules.roofline.longest_row else None
     if rows is None or rows != growth.rows(first):
         return False
-    if growth.table.nodes[first].shape != growth.table.nodes[second].shape:
+    if growth.graph.shapes[first] != growth.graph.shapes[second]:
         return False
     inside = {*growth.members(mine), *growth.members(other)}
     alone = all(w in inside for _, w in growth.consumers(other))
-    return alone and edge.shape == rows and growth.table.outputs.isdisjoint(growth.members(other))
+    return alone and edge.shape == rows and growth.graph.outputs.isdisjoint(growth.members(other))
 
 
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
@@ -282,17 +280,18 @@ def _is_read_once(growth: Growth, v: int, edge: Edge) -> bool:
 
     Then the operand need not be written, for instance weights that a router gathers for a token.
     """
-    op = growth.table.operations[v]
-    if not isinstance(op, OperatorOp) or op.type_name != "Einsum":
+    node = growth.graph.node(v)
+    if node.type != "Einsum":
         return False
-    terms, _ = einsum_terms(op["equation"], [len(shape_of(x.type)) for x in op.inputs])
+    ranks = [len(growth.graph.network.values[i or 0].shape) for i in node.inputs]
+    terms, _ = einsum_terms(node["equation"], ranks)
     own = terms[edge.operand]
     return len(set(own)) == len(own) and set(own) == set("".join(terms))
 
 
 def _opaque(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     """Light operators that compute the indices of a sort of updates."""
-    free = growth.table.nodes[v].name == SCATTER_ORDER and growth.anchor_kind(other) is None
+    free = growth.graph.node(v).type == SCATTER_ORDER and growth.anchor_kind(other) is None
     return free and growth.light(other, MOST_RECOMPUTED) and growth.only_for(other, v)
 
 

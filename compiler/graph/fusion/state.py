@@ -7,7 +7,8 @@ from math import prod
 
 from compiler.graph.cost import CPU, Roofline
 from compiler.graph.fusion.fused_sets import FusedSets
-from compiler.graph.operator_table import OperatorTable, Shape
+from compiler.graph.fusion.fusion_graph import FusionGraph
+from compiler.net.attributes import Shape
 from compiler.net.operators import Kind
 from compiler.support.dag import DAG
 from compiler.tensors.extents import at_hints
@@ -60,7 +61,7 @@ class FusedKernel:
 class Growth:
     """The fused sets so far, with the kernel of each by its number."""
 
-    table: OperatorTable
+    graph: FusionGraph
     rules: FusionRules
     dag: DAG
     sets: FusedSets
@@ -74,12 +75,12 @@ class Growth:
     def anchor_kind(self, fused: int) -> Kind | None:
         """The kind of a fused set's anchor, None without one."""
         anchor = self.kernels[fused].anchor
-        return self.table.nodes[anchor].kind if anchor >= 0 else None
+        return self.graph.kinds[anchor] if anchor >= 0 else None
 
     def consumers(self, fused: int) -> Iterator[tuple[int, int]]:
         """Pairs of a member and a node outside that uses it."""
         for u in self.members(fused):
-            for w in self.table.users[u]:
+            for w in self.graph.users[u]:
                 if self.sets.set_of[w] != fused:
                     yield u, w
 
@@ -93,13 +94,13 @@ class Growth:
 
     def only_for(self, fused: int, v: int) -> bool:
         """Whether node `v` is the only user of the fused set's results."""
-        yields = not self.table.outputs.isdisjoint(self.members(fused))
+        yields = not self.graph.outputs.isdisjoint(self.members(fused))
         return not yields and all(w == v for _, w in self.consumers(fused))
 
     def light(self, fused: int, most: int) -> bool:
         """Whether the fused set has at most `most` operators, all cheap enough to recompute."""
         members = self.members(fused)
-        return len(members) <= most and all(self.table.nodes[u].light for u in members)
+        return len(members) <= most and all(self.graph.costs[u].light for u in members)
 
     def cheap_again(self, fused: int, v: int) -> bool:
         """Whether each element of a node's result may compute what the fused set has for it.
@@ -111,28 +112,32 @@ class Growth:
         shape = self.kernels[fused].shape
         if shape is None or not self.rules.roofline.longest_row:
             return False
-        nodes = [self.table.nodes[u] for u in self.members(fused)]
-        each = sum(
-            max(1, at_hints(node.flops) // max(1, at_hints(prod(node.shape or ()))))
-            for node in nodes
-        )
-        more = max(0, at_hints(prod(self.table.nodes[v].shape or ())) - at_hints(prod(shape)))
+        each = 0
+        for u in self.members(fused):
+            results = max(1, at_hints(prod(self.graph.shapes[u] or ())))
+            each += max(1, at_hints(self.graph.costs[u].flops) // results)
+        more = max(0, at_hints(prod(self.graph.shapes[v] or ())) - at_hints(prod(shape)))
         rate = self.rules.roofline.flops_per_ns / INDEX_FLOPS
         return more * each / rate <= self.rules.roofline.launch_ns / 2
 
     def rows(self, v: int) -> Shape | None:
         """The shape of the rows that a node reduces, if what reads them may be in its kernel."""
-        node = self.table.nodes[v]
+        rows = self.graph.rows.get(v)
+        shape = self.graph.shapes[v]
+        if rows is None or rows.trailing or shape is None:
+            return rows.shape if rows is not None and rows.trailing else None
         longest = self.rules.roofline.longest_row
-        if node.full is None or node.shape is None or node.trailing:
-            return node.full if node.trailing else None
-        full, results = at_hints(prod(node.full)), at_hints(prod(node.shape))
-        return node.full if full <= longest * results else None
+        few = at_hints(prod(rows.shape)) <= longest * at_hints(prod(shape))
+        return rows.shape if few else None
 
     def widens(self, fused: int) -> bool:
         """Whether a fused set only casts bytes and computes cheaply on them."""
         first = self.members(fused)[0]
-        return self.light(fused, WIDENING) and self.table.nodes[first].widens
+        return self.light(fused, WIDENING) and self.graph.widens(first)
+
+    def is_elementwise(self, v: int, shape: Shape | None) -> bool:
+        """Whether a node is elementwise, with results of a squeezed shape."""
+        return self.graph.kinds[v] is Kind.ELEMENTWISE and self.graph.shapes[v] == shape
 
     def escapes(self, u: int) -> bool:
         """Whether a node's result is used beyond the elementwise operators that follow it.
@@ -145,9 +150,9 @@ class Growth:
         return self._escaping[u]
 
     def _meets_again(self, u: int) -> bool:
-        shape = self.table.nodes[u].shape
-        outputs = self.table.outputs
-        ahead = list(self.table.users[u])
+        shape = self.graph.shapes[u]
+        outputs = self.graph.outputs
+        ahead = list(self.graph.users[u])
         heapify(ahead)
         if u in outputs or not ahead:
             return False
@@ -157,9 +162,8 @@ class Growth:
                 heappop(ahead)
             if not ahead:
                 return True
-            node = self.table.nodes[w]
-            if node.kind is not Kind.ELEMENTWISE or node.shape != shape or w in outputs:
+            if not self.is_elementwise(w, shape) or w in outputs:
                 return False
-            for other in self.table.users[w]:
+            for other in self.graph.users[w]:
                 heappush(ahead, other)
         return False

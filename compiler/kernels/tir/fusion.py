@@ -14,14 +14,13 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 from tvm.tirx.stmt import Bind
 
-from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.sizes import is_pinned, tensor_extents
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.tir.loops import buffer, sequence, variable
-from compiler.tensors.row_major import flatten_index
+from compiler.tensors.row_major import flatten_index, squeezed_shape
 
 _ROW = variable("row")
 _COLUMN = variable("column")

@@ -10,9 +10,9 @@ from xdsl.ir import Operation
 from compiler.errors import PipelineError
 from compiler.graph.aliases import plan_views
 from compiler.graph.cost import roofline_of
+from compiler.graph.fusion.fusion_graph import read_fusion_graph
 from compiler.graph.fusion.policy import FusionRules, plan_fusion
 from compiler.graph.fusion.state import MOST_FUSED_OPERATORS
-from compiler.graph.operator_table import read_operators
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, reorder_groups
@@ -80,19 +80,21 @@ def _fuse(graph: GraphOp, rules: FusionRules) -> None:
     plan = plan_views(graph)
     if split_wide_concats(graph, plan.views):
         plan = plan_views(graph)
-    copies = frozenset(_insert_copy(copy.user, copy.operand) for copy in plan.copies)
-    table = read_operators(graph, plan.views, copies)
-    fusion = plan_fusion(table, rules)
+    for copy in plan.copies:
+        _insert_copy(copy.user, copy.operand)
+    fusion_graph = read_fusion_graph(graph, plan.views)
+    fusion = plan_fusion(fusion_graph, rules)
     if fusion.path_after > fusion.path_before:
         _LOG.warning(
             "fuse-operators: the critical path grows from %d to %d ns",
             fusion.path_before,
             fusion.path_after,
         )
+    operations = fusion_graph.network.operations
     groups: list[GroupOp] = []
     for kernel in fusion.kernels:
-        operators = [op for v in kernel if isinstance(op := table.operations[v], OperatorOp)]
-        existing = table.operations[kernel[0]]
+        operators = [op for v in kernel if isinstance(op := operations[v], OperatorOp)]
+        existing = operations[kernel[0]]
         groups.append(
             existing if isinstance(existing, GroupOp) else make_group(operators, plan.views)
         )
@@ -100,9 +102,8 @@ def _fuse(graph: GraphOp, rules: FusionRules) -> None:
     reorder_groups(graph, groups)
 
 
-def _insert_copy(user: Operation, operand: int) -> OperatorOp:
+def _insert_copy(user: Operation, operand: int) -> None:
     value = user.operands[operand]
     copy = OperatorOp("Identity", [value], [value.type])
     insert_before(user, copy)
     user.operands[operand] = copy.outputs[0]
-    return copy

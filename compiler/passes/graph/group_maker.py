@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from xdsl.rewriter import Rewriter
 
-from compiler.graph.operator_table import is_absorbable
+from compiler.graph.aliases import is_absorbable
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, YieldOp
 from compiler.ir.edit import erase_dead, insert_before, last_of

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, RESHAPES
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.net.operators import SEGMENT_REDUCE
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import squeezed_shape
 
 STORED = ("float32", "float16", "bfloat16")
 """The types of rows that are loaded as vectors."""
