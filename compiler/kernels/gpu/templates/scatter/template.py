@@ -36,24 +36,25 @@ of a slice that it loads at a time. Updates found take 8 bytes of shared memory 
 class Problem:
     """A scatter of lists of updates, each into slots.
 
-    ScatterND has one list, of slices. ScatterElements has one for each column: an index of the
-    indices' shape without the axis; where that is the only axis, its elements are slices too.
+    ScatterND has one list, of slices, and no axis. ScatterElements has one for each column: an
+    index of the indices' shape without the axis; where that is the only one, its elements are
+    slices, too.
     """
 
     operator: Node[int]
     shape: tuple[int, ...]
     places: tuple[int, ...]
-    axis: int
+    axis: int | None
 
     @property
     def slices(self) -> bool:
         """Whether there is one list of updates, of slices."""
-        return self.operator.type == "ScatterND" or len(self.shape) == 1
+        return self.axis is None or len(self.shape) == 1
 
     @property
     def along(self) -> tuple[int, ...]:
         """The extents that an index is inside."""
-        if self.operator.type == "ScatterND":
+        if self.axis is None:
             return self.shape[: self.places[-1]]
         return (self.shape[self.axis],)
 
@@ -65,13 +66,13 @@ class Problem:
     @property
     def inner(self) -> int:
         """Elements from one slot to the next."""
-        before = len(self.along) if self.operator.type == "ScatterND" else self.axis + 1
+        before = len(self.along) if self.axis is None else self.axis + 1
         return prod(self.shape[before:])
 
     @property
     def updates(self) -> int:
         """The updates of a list."""
-        if self.operator.type == "ScatterND":
+        if self.axis is None:
             return prod(self.places[:-1])
         return self.places[self.axis]
 
@@ -142,7 +143,7 @@ def _constants(group: Group, problem: Problem, slots: int) -> str:
         "RANGE": slots,
         "INNER": problem.inner,
         "COLUMNS": problem.sharers if problem.slices else problem.columns,
-        "STEP": prod(problem.places[problem.axis + 1 :]),
+        "STEP": prod(problem.places[(problem.axis or 0) + 1 :]),
     }
     lines = constants(values)
     position = "int64_t i"
@@ -245,8 +246,7 @@ class Scatter(OneWay[Problem, GpuTarget]):
         shape, places = group.values[data].shape, group.values[indices].shape
         if not prod(places) or not prod(shape):
             return None
-        axis = operator.attributes["axis"] if operator.type == "ScatterElements" else 0
-        return Problem(operator, shape, places, axis)
+        return Problem(operator, shape, places, operator["axis"])
 
     def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Copying, looking through all indices, and a thread's share of the updates."""
