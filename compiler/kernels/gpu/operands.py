@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from compiler.graph.fusion.channels_last import reshaped
+from compiler.graph.fusion.channels_last import order_after
 from compiler.kernels.gpu.epilogue import Parameter, c_type
 from compiler.kernels.group import Group, Node
 from compiler.net.operators import KINDS, Kind
@@ -75,10 +75,7 @@ def _viewed(group: Group, maker: Node[int], source: Operand) -> Operand | None:
     if maker.type == "Cast":
         floats = argument.dtype in ELEMENT_BYTES and argument.dtype not in BYTE_TYPES
         return source if floats and result.dtype == "float32" else None
-    if maker.type == "Transpose":
-        view = source.view.transpose(maker.attributes["perm"])
-    else:
-        view = reshaped(source.view, result.shape)
+    view = order_after(maker.type, maker.attributes, [source.view], result.shape)
     if view is None or source.block:
         return None
     once = group.is_read_once(maker.output)

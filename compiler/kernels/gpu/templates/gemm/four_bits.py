@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.kernels.gpu.operands import Operand, find_operand, reshaped
+from compiler.graph.fusion.channels_last import reshaped
+from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.group import Group, Node
 

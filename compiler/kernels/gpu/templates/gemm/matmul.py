@@ -5,7 +5,8 @@ from math import prod
 
 import numpy
 
-from compiler.kernels.gpu.operands import Operand, reshaped
+from compiler.graph.fusion.channels_last import reshaped
+from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.matmul import Matmul, read_matmul
