@@ -18,6 +18,7 @@ from compiler.tensors.dtypes import ELEMENT_BYTES
 Array = NDArray[Any]
 OPSET = 23
 FLOATS = ("float32", "float32", "float64", "float16", "bfloat16")
+FLOAT8_TYPES = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
 @dataclass(frozen=True)
@@ -425,12 +426,39 @@ def _einsum(d: Draw) -> Case:
     return Case("Einsum", inputs, {"equation": equation})
 
 
+def quantisation(d: Draw) -> Case:
+    """QuantizeLinear and DequantizeLinear by one scale, along an axis, or in blocks."""
+    shape = tuple(d.integers(d.integer(1, 3), 2, 5))
+    axis, block = d.integer(0, len(shape) - 1), 0
+    match d.integer(0, 3):
+        case 0 | 1:
+            parts = d.one((), (1,))
+        case 2:
+            parts = (shape[axis],)
+        case _:
+            block = d.integer(2, shape[axis])
+            parts = (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :])
+    own = {"axis": d.one(axis, axis - len(shape)), "block_size": block} if parts else {}
+    code = np.dtype(d.one("int8", "uint8", "int16", "uint16", *FLOAT8_TYPES))
+    kind = d.one("float32", "float16") if code.itemsize == 1 else "float32"
+    scale = (2.0 ** d.random.integers(-3, 3, parts) * d.one(1, 1.1)).astype(kind)
+    whole = d.flag() or "float" in code.name
+    zero = None if whole else np.asarray(d.random.integers(0, 9, parts)).astype(code)
+    if d.flag():
+        codes = d.array(shape, "float32" if whole else "int32").astype(code)
+        return Case("DequantizeLinear", [codes, scale, zero], own)
+    typed = {} if zero is not None else {"output_dtype": onnx.helper.np_dtype_to_tensor_dtype(code)}
+    saturates = {"saturate": int(d.flag())} if "float" in code.name else {}
+    numbers = d.array(shape, kind)
+    return Case("QuantizeLinear", [numbers * 20, scale, zero], own | typed | saturates)
+
+
 FAMILIES: dict[str, Callable[[Draw], Case]] = {
     f.__name__: f
     for f in (
         *(unary, binary, activation, variadic, selection, arithmetic, cast, reduction, position),
         *(normalization, channel_normalization, pooling, global_pooling, convolution, contraction),
-        *(integer_contraction, packed_contraction),
+        *(integer_contraction, packed_contraction, quantisation),
     )
 }
 """The generators of this module by name."""

@@ -49,7 +49,7 @@ class Value:
     An unknown value (empty `dtype`) is the result of an operator that cannot be compiled, or one
     that its node leaves out. A
     sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
-    `code` is the QuantizeLinear or DequantizeLinear that computes it, also where it is known.
+    `code` of a known one is the QuantizeLinear or DequantizeLinear that computed it.
     """
 
     name: str
@@ -95,9 +95,7 @@ class Graph:
 
     def copy(self) -> "Graph":
         """A graph whose operators and run-time values are its own; constants are shared."""
-        copies = {value: replace(value) for value in makers_of(self)}
-        # the operator that computes an input is in another graph
-        copies |= {value: replace(value, code=None) for value in self.inputs}
+        copies = {value: replace(value) for value in (*self.inputs, *makers_of(self))}
         operators: list[Node[Value]] = []
         for node in self.operators:
             inputs = [value and copies.get(value, value) for value in node.inputs]
@@ -105,10 +103,7 @@ class Graph:
             attributes = dict(node.attributes)
             if bodies := inner_graphs(node):
                 attributes["bodies"] = [body.copy() for body in bodies]
-            new = Node(node.type, attributes, inputs, outputs, node.node)
-            for value in outputs:
-                value.code = value.code and new
-            operators.append(new)
+            operators.append(Node(node.type, attributes, inputs, outputs, node.node))
         results = [(name, copies.get(value, value)) for name, value in self.outputs]
         return Graph([copies[value] for value in self.inputs], results, operators)
 

@@ -56,9 +56,7 @@ class IndexRanges:
         operands = [self._of(value) for value in node.inputs]
         if not operands or operands[0] is None:
             return None
-        spec = OPERATORS.get(node.type)  # what is quantised stays, and computes no index
-        if spec is None:
-            return None
+        spec = OPERATORS[node.type]
         if spec.kind is Kind.VIEW or spec.picks:
             return operands[0]
         if node.type == "Cast":

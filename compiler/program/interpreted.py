@@ -11,10 +11,8 @@ from compiler.errors import THIS_RUN, RunInputError
 from compiler.frontend.graph import Graph, Value, inner_graphs
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
-from compiler.frontend.quantised.lower import lower_quantised
 from compiler.net.node import Node
 from compiler.program.resident import on_host
-from compiler.tensors.contraction import Contraction
 from compiler.tensors.substitution import shape_at_hints
 
 MOST_ELEMENTS = 64
@@ -28,8 +26,6 @@ class InterpretedGraph:
     """A graph that numpy runs, operator by operator."""
 
     def __init__(self, graph: Graph):
-        graph = graph.copy()
-        lower_quantised(graph, Contraction.FLOATS)
         self._graph = graph
         for value in (value for operator in graph.operators for value in operator.inputs):
             if value is not None and value.array is not None:

@@ -29,7 +29,7 @@ POISON = 0xFF
 
 def numpy_dtype(name: str) -> numpy.dtype:
     """The numpy dtype of a dtype name."""
-    return numpy.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
 def aligned(nbytes: int, offset: int = 0) -> Array:
@@ -87,7 +87,8 @@ def run_kernel(
         for begin, end in order(launch.grid[0]):
             function(pointers, begin, end)
     return [
-        logical(r.view(numpy_dtype(t.dtype)), t) for r, t in zip(results, group.writes, strict=True)
+        logical(r.view(numpy_dtype(t.element)), t)
+        for r, t in zip(results, group.writes, strict=True)
     ]
 
 

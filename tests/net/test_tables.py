@@ -14,7 +14,7 @@ LEAST = 3
 TABLES = {
     "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
     "frontend/rules/contrib/activations.py": (1, "the activations of onnxruntime's GEMMs"),
-    "frontend/rules/contrib/signatures.py": (1, "onnxruntime's forms of them"),
+    "frontend/rules/contrib/signatures.py": (2, "onnxruntime's forms of them"),
     "frontend/rules/forms.py": (1, "a rewriting of reductions over no axes"),
     "frontend/sources/attributes.py": (1, "ONNX's forms before they are rewritten"),
     "graph/fusion/simplify.py": (1, "the simplification of each that does not follow from facts"),

@@ -36,9 +36,9 @@ def _of_floats(
     contraction: Node[Value], scale: Value, makers: Mapping[Value, Node[Value]]
 ) -> Node[Value] | None:
     """The contraction of the floats that were quantised by their own range, so none is clipped."""
-    origin = contraction.operand(0).code
+    origin = makers.get(contraction.operand(0))
     weights = contraction.operand(1)
-    if origin is None or not origin.attributes.get(OF_RANGE) or weights.array is None:
+    if origin is None or not origin[OF_RANGE] or weights.array is None:
         return None
     number, own_scale, own_zero = origin.inputs
     zeros = [*contraction.inputs, None, None][2:4]

@@ -24,6 +24,7 @@ from compiler.net.facts import NumberRange
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.net.operators.elementwise import clipped
+from compiler.net.operators.quantisation import QUANTISATION
 from compiler.tensors.contraction import Contraction
 
 _ON_CODES = (*BYTE_CONTRACTIONS, "MatMulNBits")
@@ -44,8 +45,8 @@ def lower_quantised(graph: Graph, way: Contraction) -> Contraction | None:
 def _is_quantised(graph: Graph) -> bool:
     """Whether it has contractions of codes, or values that stand for others."""
     return any(
-        operator.type in _ON_CODES
-        or any(value is not None and value.code for value in (*operator.inputs, *operator.outputs))
+        operator.type in (*_ON_CODES, *QUANTISATION)
+        or any(value is not None and value.code for value in operator.inputs)
         for operator in graph.operators
     )
 

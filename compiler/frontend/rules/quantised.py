@@ -1,18 +1,18 @@
 """Rules for quantised operators: exact integer arithmetic, rescaling, rounding."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
 import ml_dtypes
 import numpy as np
 
+from compiler.frontend.builder import is_known
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.lower import rewrite_convolution
 from compiler.net.node import Node
-from compiler.net.operators import ShapeMismatch
+from compiler.net.operators import OPERATORS, ShapeMismatch
 from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
 
@@ -37,7 +37,8 @@ def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
     axis = axis_in(axis, rank)
     if of_blocks:
         return _blocks(call, value, axis)
-    return call.reshaped(value, [-1, *[1] * (rank - 1 - axis)])
+    following = rank - 1 - axis
+    return call.reshaped(value, [-1, *[1] * following]) if following else value
 
 
 def _blocks(call: Call, value: Value, axis: int) -> Value:
@@ -88,9 +89,10 @@ def rewrite_quantize(call: Call) -> list[Value]:
     precision = dtype_name(call["precision"]) or scale.dtype
     inputs = [call.data, *(_number_of_tensor(call, index) for index in (1, 2))]
     whole = not call["block_size"] and all(v is None or not v.shape for v in inputs[1:])
-    if not whole or scale.dtype != "float32" or precision != "float32":
+    compiled = _quantised_dtype(call) in ELEMENT_BYTES
+    if not whole or not compiled or scale.dtype != "float32" or precision != "float32":
         return [quantised_by_arithmetic(call)]
-    return [_until_lowered(replace(call, inputs=inputs), quantised_by_arithmetic)]
+    return [_until_lowered(call, inputs)]
 
 
 def quantised_by_arithmetic(call: Call) -> Value:
@@ -101,12 +103,17 @@ def quantised_by_arithmetic(call: Call) -> Value:
     given = call.input(2)
     zero = None if given is None else _along(call, given, x.rank, axis)
     # Spread over blocks a zero point of a byte may be wider.
-    dtype = dtype_name(call["output_dtype"]) or ("uint8" if given is None else given.dtype)
+    dtype = _quantised_dtype(call)
     precision = dtype_name(call["precision"]) or scale.dtype
     scaled = call.input(3) or call.one(
         "Div", _cast(call, x, precision), _cast(call, scale, precision)
     )
     return _saturated(call, scaled, zero, dtype)
+
+
+def _quantised_dtype(call: Call) -> str:
+    zero = call.input(2)
+    return dtype_name(call["output_dtype"]) or ("uint8" if zero is None else zero.dtype)
 
 
 @rule("DynamicQuantizeLinear")
@@ -131,7 +138,7 @@ def dynamically_quantised(call: Call, x: Value) -> list[Value]:
     zero = call.one("Round", call.one("Clip", zero, nothing, most))
     zero = _cast(call, zero, "uint8")
     inputs: Inputs = [x, scale, zero]
-    own = {"op_type": "QuantizeLinear", "attributes": {OF_RANGE: True}, "used": [True]}
+    own = {"op_type": "QuantizeLinear", "attributes": {OF_RANGE: 1}, "used": [True]}
     quantisation = replace(call, inputs=inputs, **own)
     return [*rewrite_quantize(quantisation), scale, zero]
 
@@ -147,12 +154,12 @@ def rewrite_dequantize(call: Call) -> list[Value]:
     scale = call.operand(1)
     if scale.dtype != "float32" or dtype_name(call["output_dtype"]) not in ("", "float32"):
         return [dequantised_by_arithmetic(call)]
-    if x.dtype in HALF_BYTES:
-        return [_until_lowered(call, dequantised_by_arithmetic)]
-    if scale.rank > 1 or call["block_size"]:
+    if x.dtype in HALF_BYTES and is_known(call.inputs):
+        return [_until_lowered(call, [x, scale, call.input(2)])]
+    if x.dtype not in ELEMENT_BYTES or scale.rank > 1 or call["block_size"]:
         return [dequantised_by_arithmetic(call)]
     inputs = [x, *(_number_of_tensor(call, index) for index in (1, 2))]
-    return [_until_lowered(replace(call, inputs=inputs), dequantised_by_arithmetic)]
+    return [_until_lowered(call, inputs)]
 
 
 def dequantised_by_arithmetic(call: Call) -> Value:
@@ -174,24 +181,15 @@ def _number_of_tensor(call: Call, index: int) -> Value | None:
     return call.reshaped(value, []) if value is not None and value.shape == (1,) else value
 
 
-def _until_lowered(call: Call, write: Callable[[Call], Value]) -> Value:
-    """The result of a node that stays one operator, until its codes are contracted or written.
-
-    Its arithmetic says which type and shape it has, whether kernels compute it, and constants.
-    That of four bits, which no kernel reads, stays.
-    """
-    graph = call.builder.graph
-    count = len(graph.operators)
-    result = write(call)
+def _until_lowered(call: Call, inputs: Inputs) -> Value:
+    """The result of a node that stays one operator, of which a constant names its own."""
     axis = call.axis() if call.operand(1).shape else 0
-    attributes = call.attributes | {"axis": axis, "block_size": call["block_size"]}
-    inputs = [call.data, call.operand(1), call.input(2)]
-    operator = Node(call.op_type, attributes, inputs, [result], call.builder.node)
-    if result.array is None and call.data.dtype in HALF_BYTES:
-        return result
-    if result.array is None:
-        graph.operators[count:] = [operator]
-    result.code = operator
+    attributes = {"axis": axis, **{n: v for n, v in call.attributes.items() if n != "axis"}}
+    (result,) = call.builder.emit(call.op_type, inputs, attributes)
+    if result.array is not None:
+        entry = OPERATORS[call.op_type]
+        complete = entry.node(call.op_type, inputs, attributes).attributes
+        result.code = Node(call.op_type, complete, inputs, [result], call.builder.node)
     return result
 
 

@@ -24,7 +24,6 @@ _CUMULATIVE = {"exclusive": flag(0), "reverse": flag(0)}
 _ELEMENT_TYPE = Attribute("int", allowed=tuple(ONNX_DTYPES))
 _WINDOW_FUNCTION = {"output_datatype": _ELEMENT_TYPE, "periodic": flag(1)}
 _LOSS = {"reduction": one_of("mean", "none", "sum")}
-_PRECISION = Attribute("int", 0, allowed=(0, 1, 10, 16))
 
 SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "DFT": {"inverse": flag(0), "onesided": flag(0)},
@@ -48,7 +47,6 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     **dict.fromkeys(("ConvInteger", "QLinearConv"), _CONVOLUTION),
     "ConvTranspose": {**_CONVOLUTION, "output_shape": integers(least=0)},
     "CumProd": _CUMULATIVE,
-    "DequantizeLinear": {"block_size": integer(0, least=0), "output_dtype": _PRECISION},
     "EyeLike": {"dtype": _ELEMENT_TYPE},
     **dict.fromkeys(GATES, _RECURRENT),
     "GridSample": {
@@ -72,11 +70,6 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     },
     "MelWeightMatrix": {"output_datatype": _ELEMENT_TYPE},
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _LOSS),
-    "QuantizeLinear": {
-        "block_size": integer(0, least=0),
-        "precision": _PRECISION,
-        "saturate": flag(1),
-    },
     "Resize": {"coordinate_transformation_mode": one_of(*COORDINATE_MODES, "tf_half_pixel_for_nn")},
     "RotaryEmbedding": {"interleaved": flag(0)},
     "SequenceEmpty": {"dtype": _ELEMENT_TYPE},

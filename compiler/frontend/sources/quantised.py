@@ -5,8 +5,9 @@ from math import prod
 from compiler.frontend.node import ModelNode, checks
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.node import OperatorInput, ShapeMismatch
-from compiler.net.operators import infer
-from compiler.net.operators.shapes import has_shape, listed, one_number, without
+from compiler.net.operators import OPERATORS, infer
+from compiler.net.operators.quantisation import linear
+from compiler.net.operators.shapes import listed, one_number
 from compiler.net.spec import KnownTensor
 
 
@@ -14,55 +15,14 @@ def _is_scalar(shape: Shape) -> bool:
     return shape in ((), (1,))
 
 
-def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> None:
-    """Check a scale for each block of an axis, of which the last may be incomplete."""
-    if len(scale) != len(x) or without(scale, axis) != without(x, axis):
-        raise ShapeMismatch(
-            f"{what} has the shape {listed(scale)}, which differs from the input's {listed(x)} in"
-            f" more than axis {axis}"
-        )
-    size = block or (-(-x[axis] // scale[axis]) if scale[axis] else 0)
-    if not 0 <= size * scale[axis] - x[axis] < max(size, 1):
-        raise ShapeMismatch(
-            f"{what} has the shape {listed(scale)}, the input {listed(x)}: blocks of {size} do"
-            f" not fill axis {axis}"
-        )
-
-
-def _check_scale(node: ModelNode, what: str, index: int) -> None:
-    """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
-    scale = node.shape(index)
-    x = node.shape()
-    block = node["block_size"]
-    if block and len(scale) != len(x):
-        raise Mismatch(
-            f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
-        )
-    if _is_scalar(scale) and not block:
-        return
-    axis = node.axis()
-    if len(scale) > 1 or block:
-        _check_blocks(what, scale, x, axis, block)
-        return
-    has_shape(what, scale, (x[axis],), f"axis {axis} of the input of shape {listed(x)}")
-
-
 @checks("DequantizeLinear", "QuantizeLinear")
 def _linear(node: ModelNode) -> None:
-    """Quantisation and its inverse: one scale and zero point for all, an axis, or blocks."""
-    _check_scale(node, "its scale", 1)
-    zero = node.input(2)
-    if zero is None:
-        return
-    _check_scale(node, "its zero point", 2)
-    scale = node.shape(1)
-    if prod(zero.shape) != prod(scale):
-        raise ShapeMismatch(
-            f"its zero point has the shape {listed(zero.shape)}, its scale {listed(scale)}"
-        )
-    x = node.inputs[0]
-    if node.op_type == "DequantizeLinear" and x is not None and zero.dtype != x.dtype:
-        raise Mismatch(f"its zero point is {zero.dtype}, its input {x.dtype}")
+    """Scales fit the tensor, also where the table does not have its types."""
+    linear(OPERATORS[node.op_type].node(node.op_type, node.inputs, node.attributes))
+    x, zero = node.input(0), node.input(2)
+    if node.op_type == "DequantizeLinear" and x is not None and zero is not None:
+        if zero.dtype != x.dtype:
+            raise Mismatch(f"its zero point is {zero.dtype}, its input {x.dtype}")
 
 
 def _along(node: ModelNode, what: str, index: int, size: int, axis: str) -> None:

@@ -4,6 +4,7 @@ TVM simplifies floats as if they were numbers: x - x and 0 * x to 0, x == x to t
 here in another way keeps infinities and NaN.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -26,10 +27,13 @@ from compiler.kernels.ops.common import (
     minimum,
     multiply,
     nearest,
+    wide,
 )
-from compiler.kernels.ops.float8 import recoded
+from compiler.kernels.ops.float8 import decoded, encoded, number_of, recoded
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
+from compiler.net.evaluation.quantisation import scaled_parts
+from compiler.net.operators.elementwise import dtype_of_element
 
 
 def _register(type: str, function: Function) -> None:
@@ -278,3 +282,60 @@ def _root(x: Scalar) -> Scalar:
     """x to the power 0.5: unlike the square root +0 of -0, and +inf of -inf."""
     infinity = tirx.infinity(dtype_of(x))
     return tirx.Select(tirx.EQ(x, _negate(infinity)), infinity, absolute(tirx.sqrt(x)))
+
+
+def _part(context: Context, position: int, indices: Sequence[Any]) -> Scalar:
+    """The scale or zero point of an element; a float8 as float32."""
+    operand = context.operand(position)
+    parts = scaled_parts(context, position)
+    if parts is None:
+        at = [0] * len(operand.shape)
+    else:
+        axis, block = parts
+        at = list(indices) if len(operand.shape) == len(indices) else [indices[axis]]
+        if block > 1:
+            at[axis] = tirx.floordiv(at[axis], block)
+    number = context.tensor(position)(*at)
+    return number_of(number, operand.code) if operand.code else number
+
+
+@lowering("DequantizeLinear")
+def lower_dequantise(context: Context) -> te.Tensor:
+    """Integers less zero points, times scales; rounded to the scale's type after each step."""
+    x, kind = decoded(context, 0), context.operand(1).dtype
+    exact = wide(kind) if context.operand(0).code else "int32"
+
+    def body(*indices: Any) -> Scalar:
+        number = cast(x(*indices), exact)
+        if context.has(2):
+            number = subtract(number, cast(_part(context, 2, indices), exact))
+        factors = cast(number, kind), _part(context, 1, indices)
+        scaled = multiply(*(cast(factor, wide(kind)) for factor in factors))
+        return cast(cast(scaled, kind), context.output.dtype)
+
+    return te.compute(context.output.shape, body, name=context.type)
+
+
+@lowering("QuantizeLinear")
+def lower_quantise(context: Context) -> te.Tensor:
+    """Numbers divided by scales, rounded to even, zero points added, and saturated."""
+    precision, dtype = context["precision"], context.output.dtype
+    kind = dtype_of_element(precision) if precision else context.operand(1).dtype
+
+    def quotient(*indices: Any) -> Scalar:
+        numbers = context.tensor()(*indices), _part(context, 1, indices)
+        return cast(divide(*(cast(cast(number, kind), wide(kind)) for number in numbers)), kind)
+
+    if context.output.code:
+        return encoded(context, te.compute(context.output.shape, quotient, name="quotient"))
+
+    def body(*indices: Any) -> Scalar:
+        number = tirx.nearbyint(cast(quotient(*indices), wide(kind)))
+        if context.has(2):
+            zero = cast(_part(context, 2, indices), kind)
+            number = cast(cast(number + cast(zero, wide(kind)), kind), wide(kind))
+        for pick, limit in ((maximum, tirx.min_value), (minimum, tirx.max_value)):
+            number = pick(number, cast(cast(limit(dtype), kind), wide(kind)))
+        return cast(number, dtype)
+
+    return te.compute(context.output.shape, body, name=context.type)

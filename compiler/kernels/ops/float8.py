@@ -54,7 +54,7 @@ def recoded(context: Context) -> te.Tensor:
     number = decoded(context, 0)
     dtype = context.output.dtype
     if context.output.code:
-        return _encoded(context, number)
+        return encoded(context, number)
     return te.compute(number.shape, lambda *i: cast(number(*i), dtype), name="Cast")
 
 
@@ -82,7 +82,7 @@ def number_of(byte: Scalar, code: str) -> Scalar:
     return tirx.reinterpret("float32", exact | (bits & _int(0x80)) << _int(24))
 
 
-def _encoded(context: Context, number: te.Tensor) -> te.Tensor:
+def encoded(context: Context, number: te.Tensor) -> te.Tensor:
     """The bytes of numbers in the result's format, rounded to even; NaN stays."""
     form = FLOAT8_FORMATS[context.output.code]
     most = form.largest if context["saturate"] else form.overflowed

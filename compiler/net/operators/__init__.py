@@ -21,6 +21,7 @@ from compiler.net.operators.normalization import NORMALIZATIONS
 from compiler.net.operators.opaque import OPAQUE
 from compiler.net.operators.pooling import POOLING
 from compiler.net.operators.positions import POSITIONAL, POSITIONS
+from compiler.net.operators.quantisation import QUANTISATION
 from compiler.net.operators.ranges import PARTIAL_RANGES, RANGES
 from compiler.net.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.net.operators.reductions import REDUCTIONS
@@ -88,6 +89,7 @@ _FAMILIES: dict[str, OpSpec] = {
     **SEGMENTS,
     **RANGES,
     **POSITIONAL,
+    **QUANTISATION,
 }
 
 OPERATORS: dict[str, OpSpec] = {

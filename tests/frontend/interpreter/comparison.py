@@ -10,9 +10,13 @@ from onnx import helper
 
 from compiler.frontend.interpreter import evaluate_node
 from compiler.net.operators import OPERATORS
+from compiler.tensors.dtypes import FLOAT8
 from tests.operator_cases import OPSET, Array, Case
 
-_TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
+_TOLERANCE = {
+    **{"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9},
+    **dict.fromkeys(FLOAT8, 0.0),
+}
 _NOT_THERE = ("NOT_IMPLEMENTED", "Could not find an implementation", "INVALID_GRAPH")
 
 

@@ -27,7 +27,11 @@ RESOLVED_BY_REWRITING = {
     *(("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")),
     ("MaxPool", "storage_order"),
 }
-OF_NO_SCHEMA = {("ConvTranspose", "finite"), ("Cast", "round_mode")}
+OF_NO_SCHEMA = {
+    ("ConvTranspose", "finite"),
+    ("Cast", "round_mode"),
+    ("QuantizeLinear", "of_range"),
+}
 """Attributes that rewriting adds, or that opset 24 has for types that are folded."""
 
 OWN = {

@@ -126,7 +126,7 @@ class Program:
             self.driver.launch(self.driver.call(function, *shape, given, extents, indirect), 0)
         self.driver.synchronize_stream(0)
         results = zip(memory.arrays[len(reads) :], group.writes, strict=False)
-        return [logical(a.view(numpy_dtype(w.dtype)), w).copy() for a, w in results]
+        return [logical(a.view(numpy_dtype(w.element)), w).copy() for a, w in results]
 
 
 class Memory:

@@ -12,8 +12,6 @@ from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importing.part import ModelPart, Obstacles, specialise_part
 from compiler.frontend.liveness import drop_dead
-from compiler.net.node import Node
-from compiler.net.operators import OPERATORS
 from compiler.program.reading import ReadModel, read_program
 from compiler.tensors.assumptions import Assumptions, assuming
 from compiler.tensors.extents import Expression, extent_of, value_at
@@ -109,12 +107,8 @@ def graph_at(graph: Graph, sizes: Sizes) -> Graph:
         builder.node = operator.node
         inputs = [use(value) for value in operator.inputs]
         attributes = {name: at(value) for name, value in operator.attributes.items()}
-        if operator.type in OPERATORS:
-            used = [not value.unknown for value in operator.outputs]
-            outputs = builder.emit_used(operator.type, inputs, attributes, used)
-        else:  # QuantizeLinear and DequantizeLinear, which are lowered later
-            outputs = [Value(v.name, v.dtype, tuple(at(v.shape))) for v in operator.outputs]
-            new.operators.append(Node(operator.type, attributes, inputs, outputs, operator.node))
+        used = [not value.unknown for value in operator.outputs]
+        outputs = builder.emit_used(operator.type, inputs, attributes, used)
         made |= {old: now for old, now in zip(operator.outputs, outputs, strict=True) if old}
     new.outputs = [(name, value) for name, old in graph.outputs if (value := use(old))]
     return new
