@@ -162,6 +162,14 @@ class Builder:
         """The only output of an operator."""
         return self.emit(op_type, list(inputs), attributes)[0]
 
+    def cast(self, value: Value, dtype: str) -> Value:
+        """A value in a type."""
+        return value if value.dtype == dtype else self.one("Cast", value, to=element_type(dtype))
+
+    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
+        """A value in another shape."""
+        return self.one("Reshape", value, shape=[as_extent(size) for size in shape])
+
     def emit_used(
         self, op_type: str, inputs: Inputs, attributes: Mapping[str, Any], used: Sequence[bool]
     ) -> list[Value]:

@@ -10,68 +10,66 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Inputs, Value
-from compiler.frontend.quantised.dequantised import Dequantised
-from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.quantised import (
-    float8_convolution,
+from compiler.frontend.graph import Value
+from compiler.frontend.quantised.arithmetic import (
+    along,
     integer_convolution,
     integer_matmul,
 )
+from compiler.frontend.quantised.dequantised import Dequantised
 from compiler.net.node import Node
 
 
-def _scaled(call: Call, sums: Value, scale: Value) -> Value:
+def _scaled(builder: Builder, sums: Value, scale: Value) -> Value:
     """Sums as numbers."""
-    if sums.dtype != scale.dtype:
-        sums = call.one("Cast", sums, to=element_type(scale.dtype))
-    return call.one("Mul", sums, scale)
+    return builder.one("Mul", builder.cast(sums, scale.dtype), scale)
 
 
-def _conv(call: Call, left: Dequantised, right: Dequantised) -> Value:
+def _conv(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+    x, w = node.operand(0), node.operand(1)
     zeros = left.zero, right.zero
     sums = (
-        float8_convolution(call, call.data, call.operand(1))
+        builder.emit("ConvFloat8", [x, w], node.attributes)[0]
         if left.is_float8
-        else integer_convolution(call, call.data, call.operand(1), zeros)
+        else integer_convolution(builder, x, w, zeros, node.attributes)
     )
-    column = [-1, *[1] * (sums.rank - 2)]
-    scale = right.scale if right.whole else call.reshaped(right.scale, column)
-    result = _scaled(call, sums, call.one("Mul", left.scale, scale))
-    bias = call.input(2)
-    return result if bias is None else call.one("Add", result, call.reshaped(bias, column))
+    scale = right.scale if right.whole else along(builder, right.scale, sums.rank, 1)
+    result = _scaled(builder, sums, builder.one("Mul", left.scale, scale))
+    bias = node.input(2)
+    return (
+        result if bias is None else builder.one("Add", result, along(builder, bias, sums.rank, 1))
+    )
 
 
-def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
-    zeros = left.zero, right.zero
-    if left.is_float8:
-        sums = call.one("MatMulFloat8", call.data, call.operand(1))
-    else:
-        sums = integer_matmul(call, call.data, call.operand(1), zeros)
-    return _scaled(call, sums, call.one("Mul", left.scale, right.scale))
+def _matmul(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+    operands = node.operand(0), node.operand(1)
+    sums = (
+        builder.one("MatMulFloat8", *operands)
+        if left.is_float8
+        else integer_matmul(builder, *operands, (left.zero, right.zero))
+    )
+    return _scaled(builder, sums, builder.one("Mul", left.scale, right.scale))
 
 
-def _gemm(call: Call, left: Dequantised, right: Dequantised) -> Value:
-    flips = call["transA"], call["transB"]
-    operands = zip((call.data, call.operand(1)), flips, strict=True)
-    inputs: Inputs = [call.one("Transpose", v, perm=[1, 0]) if f else v for v, f in operands]
-    result = _matmul(replace(call, inputs=inputs), left, right)
-    addend = call.input(2)
-    if call["alpha"] != 1:
-        result = call.one("Mul", result, call.builder.constant(call["alpha"], result.dtype))
+def _gemm(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+    pairs = zip((node.operand(0), node.operand(1)), (node["transA"], node["transB"]), strict=True)
+    inputs = [builder.one("Transpose", v, perm=[1, 0]) if flips else v for v, flips in pairs]
+    result = _matmul(builder, replace(node, inputs=inputs), left, right)
+    addend = node.input(2)
+    if node["alpha"] != 1:
+        result = builder.one("Mul", result, builder.constant(node["alpha"], result.dtype))
     if addend is None:
         return result
-    if call["beta"] != 1:
-        addend = call.one("Mul", addend, call.builder.constant(call["beta"], result.dtype))
-    return call.one("Add", result, addend)
+    if node["beta"] != 1:
+        addend = builder.one("Mul", addend, builder.constant(node["beta"], result.dtype))
+    return builder.one("Add", result, addend)
 
 
-def contracted(call: Call, left: Dequantised, right: Dequantised) -> Value:
-    """The contraction of the integers that a call has in place of two numbers, as floats."""
-    if call.op_type == "Conv":
-        return _conv(call, left, right)
-    return (_gemm if call.op_type == "Gemm" else _matmul)(call, left, right)
+def contracted(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+    """The contraction of the integers that a node has in place of two numbers, as floats."""
+    if node.type == "Conv":
+        return _conv(builder, node, left, right)
+    return (_gemm if node.type == "Gemm" else _matmul)(builder, node, left, right)
 
 
 # Division of scaled sums by the scale of what they are quantised to, without a division.

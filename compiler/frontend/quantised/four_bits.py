@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Value
-from compiler.frontend.rules.quantised import HALF_BYTES
+from compiler.frontend.quantised.arithmetic import HALF_BYTES
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
     LARGEST_BLOCK,

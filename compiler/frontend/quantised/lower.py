@@ -5,12 +5,15 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from compiler.frontend.builder import NORMALISED_OPSET, Builder
-from compiler.frontend.evaluate import element_type
+from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Graph, Inputs, Value, inner_graphs
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.quantised.analysis import KEEP_CODES, QuantisedGraph
+from compiler.frontend.quantised.arithmetic import (
+    dequantised_by_arithmetic,
+    quantised_by_arithmetic,
+)
 from compiler.frontend.quantised.bounds import bounds_of_integers, number_bounds
 from compiler.frontend.quantised.contract import contracted, divided, is_divisor, is_of_sums
 from compiler.frontend.quantised.dequantised import Dequantised, is_same
@@ -18,8 +21,6 @@ from compiler.frontend.quantised.dynamic import floats_of_range
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, with_four_bits
 from compiler.frontend.quantised.tensor_cores import has_byte_kernel, separated
 from compiler.frontend.quantised.widen import in_wider_type, visible_sums
-from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.quantised import dequantised_by_arithmetic, quantised_by_arithmetic
 from compiler.net.facts import NumberRange
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
@@ -154,17 +155,6 @@ class _Lowering:
         most = MOST_PACKED_ROWS if self.way.in_bytes else 0
         return with_four_bits(self.builder, written, most)
 
-    def _call(self, operator: Node[Value], inputs: Inputs) -> Call:
-        """An operator with other inputs as the rules of nodes read it."""
-        return Call(
-            op_type=operator.type,
-            version=NORMALISED_OPSET,
-            inputs=list(inputs),
-            attributes=dict(operator.attributes),
-            used=[True],
-            builder=self.builder,
-        )
-
     @property
     def makers(self) -> Mapping[Value, Node[Value]]:
         """The operator of each value of the new graph."""
@@ -193,8 +183,9 @@ class _Lowering:
         if alike is not None:
             return self._integers(alike)
         inputs = [self._value(value) for value in operator.inputs]
-        call = self._call(operator, [*inputs, self._quotient(operator)])
-        return quantised_by_arithmetic(call)
+        return quantised_by_arithmetic(
+            self.builder, replace(operator, inputs=inputs), self._quotient(operator)
+        )
 
     def _quotient(self, operator: Node[Value]) -> Value | None:
         """Operand 0 divided by operand 1, if that is sums of a contraction by a constant."""
@@ -221,7 +212,7 @@ class _Lowering:
             replace(number, scale=self._written_value(number.scale), zero=self._value(number.zero))
             for number in pair
         )
-        sums = contracted(self._call(operator, inputs), left, right)
+        sums = contracted(self.builder, replace(operator, inputs=inputs), left, right)
         self.sums.add(sums)
         return sums
 
@@ -288,8 +279,10 @@ class _Lowering:
     def _dequantised(self, number: Dequantised) -> Value | None:
         """The floats that are computed of a number's integers."""
         inputs = [self._integers(number), self._value(number.scale), self._value(number.zero)]
-        operator = Node("DequantizeLinear", {"axis": number.axis}, inputs, [], number.node)
-        return dequantised_by_arithmetic(self._call(operator, inputs))
+        entry = QUANTISATION["DequantizeLinear"]
+        return dequantised_by_arithmetic(
+            self.builder, entry.node("DequantizeLinear", inputs, {"axis": number.axis})
+        )
 
     @_once
     def _rounded(self, number: Dequantised) -> Value | None:
@@ -302,12 +295,12 @@ class _Lowering:
             return None if source is None else self._moved(number, source)
         cast = self.makers[self._integers(number)]
         exact = cast.operand(0)
-        to = element_type(exact.dtype)
+        dtype = exact.dtype
         if number.is_float8:  # the cast rounds
             (rounded,) = self.builder.emit("Cast", [exact], dict(cast.attributes))
-            exact = self.builder.one("Cast", rounded, to=to)
+            exact = self.builder.cast(rounded, dtype)
         elif number.zero is not None:
-            zero = self.builder.one("Cast", self._value(number.zero), to=to)
+            zero = self.builder.cast(self._written_value(number.zero), dtype)
             exact = self.builder.one("Sub", exact, zero)
         return self.builder.one("Mul", exact, self._value(number.scale))
 
@@ -324,9 +317,7 @@ class _Lowering:
             source = self._clipped(number.source)
             return None if source is None else self._moved(number, source)
         if number.constant is not None:  # a run moves some of them
-            zero = 0 if number.zero is None else number.zero.content.astype("int32")
-            differences = number.constant.content.astype("int32") - zero
-            return self.builder.constant(differences.astype("float32") * number.scale.content)
+            return self._dequantised(number)
         if origin is None or origin.operand(1).array is None:
             return None
         if not is_same(origin.operand(1), number.scale):

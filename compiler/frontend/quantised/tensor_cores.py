@@ -7,10 +7,9 @@ A zero point of the other operand is subtracted from the sums, times the sums of
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Value
+from compiler.frontend.quantised.arithmetic import fitting_differences
 from compiler.frontend.quantised.dequantised import Dequantised
-from compiler.frontend.rules.quantised import fitting_differences
 from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS
 from compiler.net.operators.contractions import GEMMS
@@ -86,7 +85,7 @@ def separated(builder: Builder, operator: Node[Value]) -> Value | None:
         return None
     if zero.array is not None and not zero.array.any():
         return None
-    zero = builder.one("Cast", zero, to=element_type("int32"))
+    zero = builder.cast(zero, "int32")
     data, weights = operator.operand(0), operator.operand(1)
     (sums,) = builder.emit(operator.type, [data, weights], operator.attributes)
     return builder.one("Sub", sums, builder.one("Mul", _shares(builder, operator), zero))
@@ -103,7 +102,7 @@ def _shares(builder: Builder, operator: Node[Value]) -> Value:
     inputs: list[Value | None] = [builder.constant(pixels), builder.constant(filters)]
     (sums,) = builder.emit("Conv", inputs, operator.attributes)
     if sums.array is None:  # of an image that takes too long for a constant
-        return builder.one("Cast", sums, to=element_type("int32"))
+        return builder.cast(sums, "int32")
     shares = sums.array.astype("int32")
     same = (shares == shares[:, :, :1, :1]).all() if shares.ndim == 4 else False
     return builder.constant(shares[:, :, :1, :1] if same else shares)

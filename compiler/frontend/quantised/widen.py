@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Graph, Value
+from compiler.frontend.quantised.arithmetic import less_zero_point
 from compiler.net.node import Node
 
 LARGEST_EXACT_FLOAT = 1 << 24
@@ -37,17 +37,13 @@ def in_wider_type(builder: Builder, operator: Node[Value], exactly: bool) -> Val
 
 def _difference(builder: Builder, operator: Node[Value], index: int, dtype: str) -> Value:
     """An operand less its zero point, in a type."""
-    to = element_type(dtype)
-    value = builder.one("Cast", operator.operand(index), to=to)
-    zero = operator.inputs[index + 2] if index + 2 < len(operator.inputs) else None
-    return value if zero is None else builder.one("Sub", value, builder.one("Cast", zero, to=to))
+    return less_zero_point(builder, operator.operand(index), operator.input(index + 2), dtype)
 
 
 def _matmul(builder: Builder, operator: Node[Value], exactly: bool) -> Value:
     dtype = "int32" if exactly and _largest_sum(operator) > LARGEST_EXACT_FLOAT else "float32"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
-    sums = builder.one("MatMul", *operands)
-    return sums if dtype == "int32" else builder.one("Cast", sums, to=element_type("int32"))
+    return builder.cast(builder.one("MatMul", *operands), "int32")
 
 
 def _largest_sum(operator: Node[Value]) -> int:
@@ -65,4 +61,4 @@ def _convolution(builder: Builder, operator: Node[Value]) -> Value:
     dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
     (result,) = builder.emit("Conv", [*operands], operator.attributes)
-    return builder.one("Cast", result, to=element_type("int32"))
+    return builder.cast(result, "int32")

@@ -74,8 +74,7 @@ class Call(ModelNode):
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         """A value in another shape, in which a 0 is an empty size; -1 is inferred."""
-        sizes = [as_extent(size) for size in filled(shape, prod(value.shape))]
-        return self.one("Reshape", value, shape=sizes)
+        return self.builder.reshaped(value, filled(shape, prod(value.shape)))
 
     def check_indices(self, index: int, low: int, high: int) -> None:
         """Say that an input, if it is there, has indices from `low` to `high`.

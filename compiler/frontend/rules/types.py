@@ -1,6 +1,5 @@
 """Rules for element types that operators have since opsets after the normalised one."""
 
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.net.operators import OPERATORS
@@ -10,7 +9,7 @@ SIXTEEN_BITS = ("float16", "bfloat16")
 
 def in_type(call: Call, value: Value, dtype: str) -> Value:
     """A value in another element type."""
-    return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
+    return call.builder.cast(value, dtype)
 
 
 def in_float32(call: Call, value: Value) -> Value:

@@ -1,10 +1,10 @@
 """The rule for MatMulNBits: weights of 2, 4 or 8 bits with a scale for each block."""
 
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased
 from compiler.frontend.rules.contrib.registry import contrib, refuse, refuse_inputs
+from compiler.frontend.rules.types import in_type
 from compiler.net.four_bits import LEAST_BLOCK
 from compiler.net.operators import ShapeMismatch
 
@@ -36,12 +36,7 @@ def _zeros(call: Call, blocks: int) -> Value:
     if given.dtype == "uint8":
         packed = call.reshaped(given, [rows, -1])
         given = call.part(unpacked(call, packed, bits), 1, 0, blocks)
-    return call.reshaped(_cast(call, given), [rows, blocks, 1])
-
-
-def _cast(call: Call, value: Value) -> Value:
-    dtype = call.data.dtype
-    return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
+    return call.reshaped(in_type(call, given, call.data.dtype), [rows, blocks, 1])
 
 
 def _check_shape(name: str, value: Value | None, *allowed: list[int]) -> None:
@@ -54,7 +49,8 @@ def _weight(call: Call) -> Value:
     """The weight (N, K) in the type of the left matrix."""
     rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
     blocks = -(-depth // size)
-    integers = _cast(call, unpacked(call, call.operand(1), call.attributes["bits"]))
+    packed = unpacked(call, call.operand(1), call.attributes["bits"])
+    integers = in_type(call, packed, call.data.dtype)
     scale = call.reshaped(call.operand(2), [rows, blocks, 1])
     numbers = call.one("Mul", call.one("Sub", integers, _zeros(call, blocks)), scale)
     return call.part(call.reshaped(numbers, [rows, blocks * size]), 1, 0, depth)
@@ -87,7 +83,7 @@ def rewrite_matmul_nbits(call: Call) -> list[Value]:
         if zeros is not None and zeros.dtype == "uint8":
             inputs.append(call.reshaped(zeros, [rows, -1]))
         elif zeros is not None:
-            inputs.append(call.reshaped(_cast(call, zeros), [rows, blocks]))
+            inputs.append(call.reshaped(in_type(call, zeros, call.data.dtype), [rows, blocks]))
         return [
             biased(
                 call,

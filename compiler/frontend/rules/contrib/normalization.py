@@ -5,6 +5,7 @@ from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.gemm import channels_first, channels_last
 from compiler.frontend.rules.contrib.registry import contrib, standard
+from compiler.frontend.rules.types import in_type
 from compiler.net.operators import Mismatch
 
 
@@ -99,11 +100,7 @@ def rewrite_embed_layer_normalization(call: Call) -> list[Value]:
 def _group_norm(call: Call, x: Value) -> Value:
     """GroupNormalization, with SiLU if the node asks for it."""
     nhwc = call.attributes["channels_last"]
-    to = element_type(x.dtype)
-    gamma, beta = (
-        value if value.dtype == x.dtype else call.one("Cast", value, to=to)
-        for value in (call.operand(1), call.operand(2))
-    )
+    gamma, beta = (in_type(call, call.operand(index), x.dtype) for index in (1, 2))
     attributes = {
         "epsilon": call.attributes["epsilon"],
         "num_groups": call.attributes["groups"],
