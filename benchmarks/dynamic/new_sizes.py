@@ -29,7 +29,7 @@ import onnx
 import onnxruntime
 
 import compiler
-from compiler.backends.cpu.driver import CpuExecutor
+from compiler.backends.cpu.executable import CpuExecutor
 from compiler.program.model import DynamicModule
 from compiler.target.target import parse_target
 from examples.light import load_file

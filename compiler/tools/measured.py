@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from compiler.artifact.module import Module
-from compiler.backends.cpu.driver import CpuExecutable
+from compiler.backends.cpu.executable import CpuExecutable
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.sized import SizedExecutable
 from compiler.backends.hip.executable import HipExecutable

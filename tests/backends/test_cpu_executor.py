@@ -151,7 +151,7 @@ def test_outputs_are_never_overwritten() -> None:
 
 
 def test_outputs_of_some_size_are_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compiler.backends.cpu.driver.ALIGNED_BYTES", 8 * LANES)
+    monkeypatch.setattr("compiler.backends.cpu.executable.ALIGNED_BYTES", 8 * LANES)
     executable = load(chain(), threads=2)
     for seed in range(20):
         assert executable.run({"x": values(seed)})["y"].ctypes.data % 64 == 0
