@@ -26,7 +26,7 @@ from compiler.display.html import schedule_html
 from compiler.errors import InputDataError
 from compiler.schedule.choices import Choice, TuningRecord
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import IN_RANGE, Allocation, AllocationKind, Schedule
+from compiler.schedule.tasks import IN_RANGE, RESERVED_NAMES, Allocation, AllocationKind, Schedule
 from compiler.support.arguments import (
     LOAD,
     MAPPING,
@@ -258,7 +258,7 @@ class Module:
     def outputs(self) -> Sequence[Allocation]:
         """Name, dtype and shape of every output, in the model's order."""
         outputs = self.schedule.of_kind("output")
-        return [output for output in outputs if not output.name.startswith(IN_RANGE)]
+        return [output for output in outputs if not output.name.startswith(RESERVED_NAMES)]
 
     @property
     def memory(self) -> MemoryReport:

@@ -59,8 +59,11 @@ class SymbolicArtifact:
         return self.certificate.schedule
 
     def at(self, sizes: Mapping[str, int]) -> Artifact:
-        """The content of a module for sizes by symbol, computed without the certificate."""
-        instance = self.schedule.at(sizes)
+        """The content of a module for sizes by symbol, computed without the certificate.
+
+        Sizes that a run measures are their bounds.
+        """
+        instance = self.schedule.at({**self.certificate.measuring.most, **sizes})
         extents = {
             name: aligned_copy(np.array(values, np.int64))
             for name, values in instance.extents.items()

@@ -28,6 +28,7 @@ from compiler.tensors.exact import plain
 from compiler.tensors.extents import Extent, NotForAllSizes
 from compiler.tensors.substitution import is_symbolic
 from compiler.verify.all_sizes import certified_for_all_sizes
+from compiler.verify.measuring import after_measuring
 from compiler.verify.slots import in_slots
 
 PLAN_MEMORY = "plan-memory"
@@ -91,7 +92,9 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     taskflow = scheduled(ready.module, pipeline, ready.runner)
     schedule, slots = in_slots(schedule_of(taskflow))
     ready.clock.lap("schedule passes")
-    symbolic = SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots)
+    symbolic = after_measuring(
+        SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots)
+    )
     certificate = certified_for_all_sizes(symbolic)
     ready.clock.lap("verify for all sizes")
     weights = packer.pack(taskflow)

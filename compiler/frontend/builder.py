@@ -33,7 +33,7 @@ from compiler.net.operators.indices import Bounds
 from compiler.net.spec import check_attributes
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tensors.extents import Undecided
+from compiler.tensors.extents import Extent, NotForAllSizes, Undecided, extent_of
 from compiler.tensors.substitution import (
     Array,
     as_extent,
@@ -41,7 +41,9 @@ from compiler.tensors.substitution import (
     extents_in,
     has_symbols,
     holds_extents,
+    is_symbolic,
 )
+from compiler.tensors.symbols import Symbol
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
@@ -109,7 +111,8 @@ class Builder:
     `has_kernel` says which recurrences and transforms stay one operator. Unless it is
     `bounded`, constants of any size are folded. `watch_indices` gets the inputs of nodes that
     are indices of run time, where these are to be checked. Unless it `checks_indices`, known
-    ones are clamped, too: they are data of a run.
+    ones are clamped, too: they are data of a run. `measured` has the tensor int64[1] with the size
+    of each symbol that a run measures.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
@@ -121,6 +124,7 @@ class Builder:
         self.has_kernel: Callable[[Whole], bool] = no_kernels
         self.checks_indices = True
         self.watch_indices: Callable[[str, Bounds, Value], None] | None = None
+        self.measured: dict[str, Value] = {}
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A known value; Python integers become int64. Sizes as floats are computed by a run."""
@@ -147,6 +151,18 @@ class Builder:
         if known == dtype:
             return value
         return self.one("Cast", self.at_run_time(value), to=element_type(dtype))
+
+    def new_measured(self, most: int) -> Extent:
+        """The extent of a symbol whose size, up to a number, a run measures at the builder's node.
+
+        Raises NotForAllSizes where other sizes bound it, and where it is hardly one.
+        """
+        if is_symbolic(most) or most < 2:
+            raise NotForAllSizes(f"data decide how many of {most} elements {self.node!r} gives")
+        name = f"count of {self.node}"
+        while name in self.measured:
+            name += "'"
+        return extent_of(Symbol(name, high=most, hint=most, measured=True))
 
     def emit(
         self,

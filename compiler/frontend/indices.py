@@ -6,7 +6,7 @@ from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Graph, Inputs, Value
 from compiler.net.operators.indices import AttributeOf, Bounds, index_bounds
-from compiler.schedule.tasks import IN_RANGE
+from compiler.schedule.tasks import IN_RANGE, RESERVED_NAMES
 
 
 class IndexWatch:
@@ -56,5 +56,5 @@ class IndexWatch:
 def check_output_names(graph: Graph) -> None:
     """Raise ModelError for an output whose name is reserved for checks."""
     for name, _ in graph.outputs:
-        if name.startswith(IN_RANGE):
+        if name.startswith(RESERVED_NAMES):
             raise ModelError(f"the output {name!r} has a name that is reserved: rename it")

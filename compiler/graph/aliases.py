@@ -15,6 +15,7 @@ from compiler.net.maps import affine_indices
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.injective import PARTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extents import symbols_of
 from compiler.tensors.row_major import squeezed_shape
 
 
@@ -212,6 +213,8 @@ def _emplace(op: OperatorOp, forest: _Forest, outputs: Mapping[SSAValue, int]) -
         else:
             emplaced[root] = Location(result, offset)
         offset += size
+        if any(symbol.measured for symbol in symbols_of(offset)) and i != max(sizes):
+            return None  # an operand after it may be computed before the run measures the size
     if len(copies) > 1:  # one kernel copies all of it with fewer launches
         return None
     forest.links.update(emplaced)

@@ -35,9 +35,10 @@ from compiler.frontend.importing.part import (
     specialise_part,
 )
 from compiler.frontend.importing.specialise import Problem
+from compiler.frontend.rules.measured import may_measure
 from compiler.graph.fusion.whole import whole_kernels
 from compiler.program.effort import segment_settings
-from compiler.program.folding import FoldedGraph, folded
+from compiler.program.folding import FoldedGraph, folded, measured_by
 from compiler.program.host import host_obstacle
 from compiler.program.interpreted import InterpretedGraph, is_small
 from compiler.program.request import InputArrays, SegmentRequest
@@ -139,7 +140,12 @@ class SegmentCompiler:
                 return segment
         except NotForAllSizes as reason:
             self._symbolic.fixed.add(request.key_of_any_sizes)
-            self._log_alone(source.name, reason)
+            specialised = self._for_these_sizes(request)
+            if isinstance(specialised, SegmentSplit):
+                self._log_divided(source.name, reason)
+            else:
+                self._log_alone(source.name, reason)
+            return specialised
         except (ArtifactError, DeviceError):  # of a saved segment
             raise
         except Exception as fault:
@@ -214,6 +220,11 @@ class SegmentCompiler:
         _LOG.warning("%s is compiled for each size alone: %s", segment, _first_line(reason))
         _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
 
+    def _log_divided(self, segment: str, reason: Exception) -> None:
+        """Say that a segment is not one schedule for all that data decide, and why."""
+        _LOG.warning("%s is not one schedule: %s", segment, _first_line(reason))
+        _LOG.debug("why sizes are not measured in it", exc_info=reason)
+
     def _warn_of_fault(self, segment: str, fault: Exception) -> None:
         """Warn of an error that no segment should meet, and how to see where it arose."""
         warnings.warn(
@@ -233,22 +244,30 @@ class SegmentCompiler:
         Raises NotForAllSizes where it cannot be compiled for more sizes than these.
         """
         start = perf_counter()
-        while any(symbols_in(axes)):
+        measures = may_measure(request.source.nodes.values())
+        while measures or any(symbols_in(axes)):
             with assuming() as assumptions:
                 folding = self._folded(request, axes)
                 if not isinstance(folding, FoldedGraph) or not folding.graph.outputs:
                     return None
                 if is_small(folding.graph):
                     return None
+                measured = measured_by(folding.graph)
+                if not measured and not any(symbols_in(axes)):
+                    return None
+                if condition := assumptions.on_measured():
+                    raise NotForAllSizes(f"{condition} holds for some data only")
                 if values := assumptions.in_place_of_symbols():
                     axes = with_extents(axes, values)
                     continue
                 built = build_symbolic(folding.graph, self._symbolic_settings(request))
+            if condition := assumptions.on_measured():
+                raise NotForAllSizes(f"{condition} holds for some data only")
             if pinned := assumptions.pinned():
                 raise NotForAllSizes(f"{', '.join(map(str, pinned))} is taken as a number")
             built = replace(built, weights=self._weights.shared(built.weights))
             self.seconds[request.source.name] = perf_counter() - start
-            names = ", ".join(dict.fromkeys(symbols_in(axes)))
+            names = ", ".join(dict.fromkeys([*symbols_in(axes), *measured]))
             _LOG.warning(
                 "compiled %s for all sizes of %s in %.1f s",
                 request,
@@ -288,7 +307,8 @@ class SegmentCompiler:
             )
             for name, array in request.inputs.items()
         }
-        specialised = specialise_part(model_part, values, self.context)
+        context = replace(self.context, measures=axes is not None)
+        specialised = specialise_part(model_part, values, context)
         if specialised.obstacles:
             return _split(specialised.obstacles, source, self.context)
         return folded(specialised.graph)

@@ -10,6 +10,7 @@ from compiler.artifact.module import without_checks
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
+from compiler.schedule.tasks import MEASURED_SIZE
 from compiler.tensors.extents import value_at
 
 
@@ -61,6 +62,12 @@ def folded(graph: Graph) -> FoldedGraph:
     graph.inputs = [value for value in graph.inputs if value in read]
     reads = [value.name for value in graph.inputs]
     return FoldedGraph(FoldedOutputs(constants, passed, reads, sizes), graph)
+
+
+def measured_by(graph: Graph) -> list[str]:
+    """The names of the symbols whose sizes a graph measures."""
+    names = (name for name, _ in graph.outputs if name.startswith(MEASURED_SIZE))
+    return [name.removeprefix(MEASURED_SIZE) for name in names]
 
 
 def _numbers(value: Value, sizes: Mapping[str, int]) -> np.ndarray:

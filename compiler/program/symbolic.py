@@ -22,7 +22,7 @@ from compiler.backends.gpu.functions import SharedFunctions
 from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import IN_RANGE, Allocation
+from compiler.schedule.tasks import RESERVED_NAMES, Allocation
 from compiler.support.arguments import LARGEST_SIZE
 from compiler.target.target import parse_target
 from compiler.tensors.assumptions import Assumptions
@@ -165,7 +165,9 @@ class SizedModule(Module):
     @property
     def outputs(self) -> Sequence[Allocation]:
         outputs = [allocation for allocation in self._allocations if allocation.kind == "output"]
-        return [allocation for allocation in outputs if not allocation.name.startswith(IN_RANGE)]
+        return [
+            allocation for allocation in outputs if not allocation.name.startswith(RESERVED_NAMES)
+        ]
 
     @property
     def _allocations(self) -> Sequence[Allocation]:

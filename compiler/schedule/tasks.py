@@ -22,6 +22,12 @@ ControlKind = Literal["if", "loop"]
 IN_RANGE = "flowloom.in-range/"
 """How names of outputs begin that are 1 if indices were in range, else 0; the rest says which."""
 
+MEASURED_SIZE = "flowloom.measured/"
+"""How names of outputs begin that hold the size of a symbol, which a run measures."""
+
+RESERVED_NAMES = (IN_RANGE, MEASURED_SIZE)
+"""How names of outputs begin that are not the model's."""
+
 ARENA_ALIGNMENT = 64
 """Arena offsets are multiples of this many bytes: a cache line, or a full vector."""
 

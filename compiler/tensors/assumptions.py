@@ -71,6 +71,11 @@ class Assumptions:
     def __iter__(self) -> Iterator[SizeCondition]:
         return iter(self._conditions.values())
 
+    def on_measured(self) -> str:
+        """A condition on a size that is measured too late for it to be held; else nothing."""
+        symbols = ((c, s) for c in self for s in symbols_of(c.extent))
+        return next((str(condition) for condition, symbol in symbols if symbol.measured), "")
+
     def in_place_of_symbols(self) -> dict[Symbol, Extent]:
         """The extents in place of symbols that build conditions in; empty if none can be.
 
@@ -142,6 +147,9 @@ class Assumptions:
     def _answer(self, extent: Extent, relation: Relation) -> bool:
         if (proved := _proved(extent, relation, self._ranges)) is not None:
             return proved
+        several = self._ranges | _several_of_measured(extent)
+        if (proved := _proved(extent, relation, several)) is not None:
+            return proved
         holds = _compare(at_hints(extent), relation)
         match relation:
             case "==":
@@ -201,6 +209,16 @@ def assuming() -> Generator[Assumptions]:
         yield assumptions
     finally:
         DECIDING.reset(token)
+
+
+def _several_of_measured(extent: Extent) -> dict[Symbol, Range]:
+    """Ranges of the symbols that a run measures, without 0 and 1.
+
+    What is computed for several elements is so for one and none: axes of one broadcast if they are
+    numbers alone, and kernels of nothing do nothing.
+    """
+    measured = (symbol for symbol in symbols_of(extent) if symbol.measured)
+    return {symbol: (min(2, symbol.hint), symbol.hint) for symbol in measured}
 
 
 class _Nothing:

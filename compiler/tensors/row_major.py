@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+from compiler.tensors.extents import at_hints
+
 
 def squeezed_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """A shape without its ones; tensors of one squeezed shape hold elements in the same order."""
@@ -31,7 +33,10 @@ Segment = tuple[tuple[int, int], tuple[int, int]]
 
 
 def matching_segments(old: Sequence[int], new: Sequence[int]) -> Iterator[Segment]:
-    """Ranges of axes of two shapes that hold the same elements, as short as they can be."""
+    """Ranges of axes of two shapes that hold the same elements, as short as they can be.
+
+    They are for all sizes, which give ranges equal counts; the example sizes say where to go on.
+    """
     i = j = 0
     while i < len(old) or j < len(new):
         start = (i, j)
@@ -39,7 +44,8 @@ def matching_segments(old: Sequence[int], new: Sequence[int]) -> Iterator[Segmen
         while True:
             if old_count == new_count and (i, j) != start:
                 break
-            if (old_count <= new_count and i < len(old)) or j >= len(new):
+            behind = at_hints(old_count) <= at_hints(new_count)
+            if (behind and i < len(old)) or j >= len(new):
                 old_count = old_count * old[i]
                 i = i + 1
             else:

@@ -13,6 +13,9 @@ class Symbol:
 
     `scope` differs between compilations, so that nothing which is cached for one compilation, with
     the conditions that it assumed, is used in another.
+
+    A `measured` one is counted by a kernel of the run, from data, and may be 0 or 1 in any run. It
+    has an upper bound.
     """
 
     name: str
@@ -20,6 +23,7 @@ class Symbol:
     high: int | None = None
     hint: int = 64
     scope: int = 0
+    measured: bool = False
 
     def __post_init__(self) -> None:
         upper = inf if self.high is None else self.high

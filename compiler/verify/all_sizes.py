@@ -45,6 +45,7 @@ from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.substitution import has_symbols
 from compiler.verify.certificate import LARGEST_GRID, check_operands
 from compiler.verify.happens_before import HappensBefore, check_schedule
+from compiler.verify.measuring import Measuring, measuring_of
 from compiler.verify.memory import lifetimes
 from compiler.verify.schedule_json import to_json
 from compiler.verify.seals import check_seals, kernel_seal
@@ -66,6 +67,7 @@ class SizesCertificate:
 
     schedule: SymbolicSchedule
     numbers: NumberedSchedule
+    measuring: Measuring
     issued: bool = field(default=False, init=False)
 
     @cached_property
@@ -93,9 +95,11 @@ class SizesCertificate:
     def numbers_at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The numbers for sizes by symbol, at the positions of `numbers`.
 
-        Raises NotForAllSizes or ScheduleError if they are not within the limits.
+        Sizes that a run measures are their bounds unless they are given, too. Raises
+        NotForAllSizes or ScheduleError if they are not within the limits.
         """
         assert self.issued, "the schedule was not checked"
+        sizes = {**self.measuring.most, **sizes}
         numbers = self.numbers.at(sizes)
         if all(low <= numbers[at] <= high for at, (low, high) in self.numbers.limits.items()):
             return numbers
@@ -119,10 +123,12 @@ def certified_for_all_sizes(symbolic: SymbolicSchedule) -> SizesCertificate:
     with assuming_nothing():
         schedule, kernels = symbolic.bound
         check_operands(schedule, kernels)
+        measuring = measuring_of(symbolic)
         ranked = _schedule_of_ranks(symbolic)
         check_schedule(ranked.schedule)
         _check_shared_slots(symbolic, ranked)
-        certificate = SizesCertificate(symbolic, numbered(symbolic, _limits(symbolic)))
+        numbers = numbered(symbolic, _limits(symbolic))
+        certificate = SizesCertificate(symbolic, numbers, measuring)
     object.__setattr__(certificate, "issued", True)  # a frozen field that no constructor sets
     return certificate
 
@@ -159,7 +165,9 @@ def _limits(symbolic: SymbolicSchedule) -> dict[Extent, tuple[int, int]]:
         for count in kernels[bound.kernel].element_counts if names else ():
             limit(count, 0, LARGEST_COUNT)
         for launch in kernels[bound.kernel].launches if names else ():
-            limit(launch.grid[0], 1, LARGEST_GRID)
+            # there may be nothing to do for what is measured to have no elements
+            measured = any(symbol.measured for symbol in symbols_of(launch.grid[0]))
+            limit(launch.grid[0], 0 if measured else 1, LARGEST_GRID)
             for side in launch.grid[1:]:
                 limit(side, 1, LARGEST_SIDE)
     for allocation in symbolic.schedule.allocations:

@@ -95,11 +95,12 @@ def checked_symbol(value: object, path: str) -> Symbol:
     high = entry.get("high")
     try:
         return Symbol(
-            string(entry, "name", path),
-            natural(entry.get("low"), f"{path}.low"),
-            None if high is None else natural(high, f"{path}.high"),
-            natural(entry.get("hint"), f"{path}.hint"),
-            natural(entry.get("scope"), f"{path}.scope"),
+            name=string(entry, "name", path),
+            low=natural(entry.get("low"), f"{path}.low"),
+            high=None if high is None else natural(high, f"{path}.high"),
+            hint=natural(entry.get("hint"), f"{path}.hint"),
+            scope=natural(entry.get("scope"), f"{path}.scope"),
+            measured=boolean(entry.get("measured"), f"{path}.measured"),
         )
     except ValueError as error:
         raise ArtifactError(f"{path}: {error}") from error

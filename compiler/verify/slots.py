@@ -12,16 +12,31 @@ from dataclasses import replace
 
 from compiler.schedule.symbolic import ArenaSlot, with_numbers
 from compiler.schedule.tasks import Schedule, Task, View, arena_aligned
+from compiler.support.words import in_bytes
 from compiler.tensors.arithmetic import maximum
-from compiler.tensors.extents import Extent, Symbol, Undecided, at_hints, bounds, extent_of
+from compiler.tensors.extents import (
+    Extent,
+    NotForAllSizes,
+    Symbol,
+    Undecided,
+    at_hints,
+    bounds,
+    extent_of,
+    symbols_of,
+)
+from compiler.tensors.substitution import substituted
 from compiler.verify.happens_before import HappensBefore
 from compiler.verify.memory import Lifetimes, lifetimes, packed_offsets
+
+MOST_MEASURED_BYTES = 1 << 28
+"""Most bytes of the tensors of an arena whose sizes data decide: it has room for their bounds."""
 
 
 def in_slots(schedule: Schedule) -> tuple[Schedule, tuple[ArenaSlot, ...]]:
     """A schedule with the tensors of its arena in slots; they were disjoint without them.
 
-    Raises Undecided where other sizes may tie together tensors which the example sizes do not.
+    Raises Undecided where other sizes may tie together tensors which the example sizes do not, and
+    NotForAllSizes where what a run measures may have too many bytes.
     """
     arenas = [i for i, memory in enumerate(schedule.allocations) if memory.kind == "arena"]
     if not arenas:
@@ -74,7 +89,23 @@ def _regions(views: Sequence[View], lives: Lifetimes) -> tuple[list[Extent], lis
         begins.append(first)
         ends = (view.offset - first + view.nbytes for view in group)
         sizes.append(arena_aligned(maximum(*ends)))
-    return begins, sizes
+    return begins, _at_most_measured(sizes)
+
+
+def _at_most_measured(sizes: Sequence[Extent]) -> list[Extent]:
+    """Bytes of regions at the bounds of what a run measures, which are known before that is.
+
+    Raises NotForAllSizes if that takes too much memory.
+    """
+    total = 0
+    known: list[Extent] = []
+    for size in sizes:
+        measured = [symbol for symbol in symbols_of(size) if symbol.measured]
+        total += at_hints(size) if measured else 0
+        known.append(substituted(size, {symbol: symbol.hint for symbol in measured}))
+    if total > MOST_MEASURED_BYTES:
+        raise NotForAllSizes(f"tensors whose sizes data decide have up to {in_bytes(total)}")
+    return known
 
 
 def _stacked(

@@ -4,7 +4,7 @@ from collections import Counter
 from math import prod
 
 from compiler.errors import ScheduleError
-from compiler.schedule.tasks import IN_RANGE, Control, Schedule, View
+from compiler.schedule.tasks import RESERVED_NAMES, Control, Schedule, View
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.verify.control import control_fault
 
@@ -66,9 +66,9 @@ def _check_allocations(schedule: Schedule) -> None:
                 f"the {allocation.kind} '{allocation.name}' has {allocation.nbytes} bytes, more"
                 " than there can be"
             )
-        if allocation.name.startswith(IN_RANGE) and allocation.kind == "output":
+        if allocation.name.startswith(RESERVED_NAMES) and allocation.kind == "output":
             if prod(allocation.shape) != 1:
-                raise ScheduleError(f"the result of a check '{allocation.name}' is not one number")
+                raise ScheduleError(f"the output '{allocation.name}' is not one number")
 
 
 def _check_bodies(schedule: Schedule, index: int, control: Control, depth: int) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.ops import top_k
-from compiler.kernels.ops.top_k import TopKRows
+from compiler.kernels.ops.selection import top_k
+from compiler.kernels.ops.selection.top_k import TopKRows
 from compiler.target.target import parse_target
 from tests.kernels.harness import evaluate, single
 from tests.kernels.step_counts import steps_of

@@ -88,7 +88,7 @@ class CpuBackend:
         """
         self.check_options(options)
         code = _shared_code(options, certificate.schedule.kernels.values())
-        return SizedCode(certificate.numbers, weights, code.program, _settings(options))
+        return SizedCode(certificate, weights, code.program, _settings(options))
 
     def sharing(self) -> dict[str, Any]:
         """The options by which modules that never run at once share arenas."""

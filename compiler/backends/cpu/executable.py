@@ -100,7 +100,10 @@ class CpuExecutable:
         require(self._run_bytes, "a further run, with its arena and outputs,")
         threads = index(options.get("threads") or self.threads)
         settings = replace(self._settings, threads=threads)
-        return CpuExecutor(self._bound, settings, timed=options.get("timed", False))
+        return self._new(settings, timed=options.get("timed", False))
+
+    def _new(self, settings: CpuSettings, timed: bool = False) -> "CpuExecutor":
+        return CpuExecutor(self._bound, settings, timed)
 
     def timeline(self, inputs: Mapping[str, Any], runs: int = TIMED_RUNS) -> list[ThreadSpan]:
         """When threads worked on which task, in the run of median length of some."""
@@ -129,7 +132,7 @@ class CpuExecutable:
             # asking first whether there is one would race with the runs of other threads
             return self._idle.pop()
         except IndexError:
-            return CpuExecutor(self._bound, self._settings)
+            return self._new(self._settings)
 
     def close(self) -> None:
         """Release the idle executors with their threads, and the idle arenas."""
@@ -204,16 +207,17 @@ class CpuExecutor:
                 self._arenas.give_back(arena)
         return outputs
 
-    def _run(self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Array) -> None:
-        """Run on these buffers."""
+    def _run(self, inputs: Sequence[Array], outputs: Sequence[Array | None], arena: Array) -> None:
+        """Run on these buffers; outputs that the run makes itself are None."""
         if not self._finalizer.alive:
             raise DeviceError("this executor is closed: take another one by `executor()`")
         if self._poison:
-            for array in [arena, *outputs]:
+            for array in [arena, *(output for output in outputs if output is not None)]:
                 array.reshape(-1).view(numpy.uint8).fill(POISON)
         start = address(arena) if self._offsets else 0
         arenas = [start + offset for offset in self._offsets]
-        addresses = [*map(address, inputs), *map(address, outputs), *arenas]
+        written = [0 if array is None else address(array) for array in outputs]
+        addresses = [*map(address, inputs), *written, *arenas]
         self._bases[:] = [addresses[index] for index in self._order]
         if self._timed:
             self._tables.forget_spans()

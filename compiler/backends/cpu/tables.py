@@ -4,7 +4,7 @@ Column numbers and word offsets are those of the structures in executor.c.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy
@@ -25,6 +25,7 @@ ENGINE_WORDS = 72
 PLACE_WORDS = 6
 CARRY_WORDS = 4
 CONTROL_WORDS = 18
+LAUNCH_FUNCTION = 0
 LAUNCH_BUFFERS = 1
 LAUNCH_BLOCKS = 2
 LAUNCH_CONTROL = 5
@@ -58,6 +59,8 @@ class ScheduleTables:
     places: Words
     carries: Words
     controls: Words
+    gates: Mapping[int, int]
+    """The rows of the launches that follow those of tasks which measure sizes, by task."""
 
     def at(self, numbers: Words) -> "ScheduleTables":
         """The tables with these numbers where this one has positions among them."""
@@ -69,19 +72,29 @@ class ScheduleTables:
 
 
 def make_plan(
-    schedule: Schedule, kernels: Mapping[str, KernelSpec], addresses: Mapping[str, int]
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    addresses: Mapping[str, int],
+    measuring: Container[int] = (),
 ) -> ScheduleTables:
-    """Lay a schedule out; KernelError if a kernel is missing or does not fit its task."""
+    """Lay a schedule out; KernelError if a kernel is missing or does not fit its task.
+
+    The tasks of `measuring` have one more launch, a gate, whose function is the executor's own.
+    """
     order = sorted(range(len(schedule.tasks)), key=lambda t: (schedule.tasks[t].stream, t))
     position = {task: number for number, task in enumerate(order)}
     tasks: list[tuple[int, ...]] = []
     rows = LaunchRows(kernels, addresses)
     waits: list[int] = []
+    gates: dict[int, int] = {}
     for index in order:
         task = schedule.tasks[index]
         first_launch = len(rows.launches)
         first_wait = len(waits)
         rows.add(task)
+        if index in measuring:
+            gates[index] = len(rows.launches)
+            rows.launches.append((0, len(rows.slots), 0, 0, 0, 0, 0, 0))
         waits += [position[t] for t in task.after if schedule.tasks[t].stream != task.stream]
         tasks.append((first_launch, len(rows.launches), first_wait, len(waits), index, 0, 0))
     rows.add_bodies()
@@ -96,6 +109,7 @@ def make_plan(
         places=_words(rows.places, PLACE_WORDS),
         carries=_words(rows.carries, CARRY_WORDS),
         controls=_words(rows.controls, CONTROL_WORDS),
+        gates=gates,
     )
 
 
@@ -230,13 +244,16 @@ class Tables:
     ):
         """`kinds` and `bases` (ignored for those PER_RUN) have one entry an allocation.
 
-        Runs are timed if there is place for `most_spans`.
+        `slots` and `launches` are the executor's own. Runs are timed if there is place for
+        `most_spans`.
         """
         self._plan = plan
         streams, tasks, launches = (_copy(t) for t in (plan.streams, plan.tasks, plan.launches))
         allocation = plan.slots[:, 0]
         offset = plan.slots[:, 1]
         slots = _copy(_row([*bases, 0])[allocation] + offset)
+        self.slots = slots
+        self.launches = launches
         launches[:, LAUNCH_BUFFERS] = address(slots) + 8 * launches[:, LAUNCH_BUFFERS]
         control = launches[:, LAUNCH_CONTROL]
         first = address(plan.controls) - 8 * CONTROL_WORDS

@@ -24,6 +24,8 @@ class ModelContext:
     has_kernel: Callable[[Whole], bool] = no_kernels
     """Whether a recurrence or a transform has one kernel for all its steps."""
     semantics: Semantics = ONNX
+    measures: bool = False
+    """Whether sizes that only data decide become symbols, which kernels of the run count."""
 
     def check_data(self) -> None:
         """Raise ModelError if a file of external data was written to since the model was read."""

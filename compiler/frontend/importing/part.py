@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from compiler.frontend.builder import supported
+from compiler.frontend.builder import Builder, supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.graph import (
     Graph,
@@ -20,6 +20,9 @@ from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
 from compiler.net.node import Node
+from compiler.schedule.tasks import MEASURED_SIZE
+from compiler.tensors.extents import symbols_of
+from compiler.tensors.substitution import extents_in
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
@@ -87,11 +90,24 @@ def specialise_part(
     _check_outputs(part, graph, found)
     if context.check_indices:
         specialiser.watch.add_to(graph)
+    _compute_measured(graph, specialiser.builder)
+    made = makers_of(graph)
+    measured = specialiser.builder.measured.items()
+    graph.outputs += [(MEASURED_SIZE + name, number) for name, number in measured if number in made]
     names = {value: name for name, value in scope.values.items() if value is not None}
     # A node that changes nothing, such as a Reshape to the same shape, gives its input another
     # name, under which no caller could be asked for its content.
     names |= {value: name for name, value in inputs.items()}
     return SpecialisedPart(graph, _obstacles(graph, names, found))
+
+
+def _compute_measured(graph: Graph, builder: Builder) -> None:
+    """Let a run compute the outputs that are known but for what it measures."""
+    for index, (name, value) in enumerate(graph.outputs):
+        sizes = extents_in(value.content.reshape(-1).tolist()) if value.symbolic else ()
+        if any(symbol.measured for size in sizes for symbol in symbols_of(size)):
+            builder.node = name
+            graph.outputs[index] = (name, builder.at_run_time(value))
 
 
 def _check_outputs(part: ModelPart, graph: Graph, found: dict[int, list[Problem]]) -> None:

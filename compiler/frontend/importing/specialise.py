@@ -53,6 +53,7 @@ from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.rules.first_opsets import FIRST_KNOWN, modernise
+from compiler.frontend.rules.measured import MEASURING
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
@@ -171,6 +172,7 @@ class Specialiser:
         self.expansion = Expansion()
         self.sizes = CallSizes(self.functions)
         self.builder = Builder(graph, self.expansion)
+        self.rules = RULES | MEASURING if context.measures else RULES
         self.builder.has_kernel = context.has_kernel
         self.watch = IndexWatch(self.builder)
         self.builder.watch_indices = self.watch.add if context.check_indices else None
@@ -350,7 +352,7 @@ class Specialiser:
             return self._controlled
         if self._can_evaluate(node):
             return self._evaluated
-        if op_type in RULES:
+        if op_type in self.rules:
             return self._rewritten
         if op_type in KINDS:
             return self._emitted
@@ -381,7 +383,7 @@ class Specialiser:
         return [Value("") if a is None else constant("", a) for a in arrays]
 
     def _rewritten(self, node: BodyNode) -> Sequence[Value]:
-        return RULES[node.op_type](self._standard_call(node))
+        return self.rules[node.op_type](self._standard_call(node))
 
     def _emitted(self, node: BodyNode) -> Sequence[Value]:
         return self._standard_call(node).emit()

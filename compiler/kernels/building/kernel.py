@@ -27,9 +27,9 @@ from compiler.kernels.ops import (
     reduction,
     segments,
     shapes,
-    top_k,
 )
 from compiler.kernels.ops.resizing import resize
+from compiler.kernels.ops.selection import counting, suppression, top_k
 from compiler.kernels.sizes import for_all_sizes, hinted, sized
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
@@ -48,6 +48,7 @@ from compiler.tensors.extents import NotForAllSizes
 LOWERING_MODULES = (
     activation,
     contraction,
+    counting,
     cumulative,
     elementwise,
     fourier,
@@ -60,6 +61,7 @@ LOWERING_MODULES = (
     resize,
     segments,
     shapes,
+    suppression,
     top_k,
 )
 """The modules that register lowerings when they are imported."""

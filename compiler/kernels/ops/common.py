@@ -9,7 +9,7 @@ from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.sizes import extent_constant
-from compiler.tensors.dtypes import NARROW_FLOATS
+from compiler.tensors.dtypes import ELEMENT_BYTES, NARROW_FLOATS
 
 Scalar = Any
 """A scalar expression of TVM."""
@@ -174,3 +174,29 @@ def converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
     if str(tensor.dtype) == dtype:
         return tensor
     return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype), name="converted")
+
+
+def sort_key(x: Any, kind: str, largest: bool) -> Any:
+    """The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
+
+    The bits of a float without its sign grow with its size. Half of its range is taken from an
+    unsigned integer. Masks of all bits or none stand for conditions, so that LLVM vectorises loops.
+    """
+    dtype = dtype_of(x)
+    if is_float(dtype):
+        bits = tirx.reinterpret(kind, cast(x, wide(dtype)))
+        most = tirx.max_value(kind)
+        last = tirx.const(ELEMENT_BYTES[kind] * 8 - 1, kind)
+        infinite = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
+        negative = bits >> last
+        # not `bits & most`: `guard_loops` would take it for a remainder, and LLVM leave the loop
+        size = bits ^ (negative & tirx.min_value(kind))
+        no_number = (infinite - size) >> last
+        key = (((size ^ negative) - negative) & ~no_number) | (most & no_number)
+    elif dtype in ("uint32", "uint64"):
+        key = tirx.reinterpret(kind, x) ^ tirx.min_value(kind)
+    elif dtype.startswith("uint"):
+        key = x.astype(kind) - tirx.const(1 << (8 * ELEMENT_BYTES[dtype] - 1), kind)
+    else:
+        key = x.astype(kind)
+    return ~key if largest else key

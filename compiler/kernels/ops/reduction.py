@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm.ir import Expr
 
 from compiler.kernels.ops import wrapping
-from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, wide
+from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, sort_key, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 from compiler.kernels.ops.reducers import (
@@ -23,7 +23,6 @@ from compiler.kernels.ops.reducers import (
     reduce_axes,
     sum_reducer,
 )
-from compiler.kernels.ops.top_k import sort_key
 from compiler.kernels.sizes import as_size, extent_constant
 from compiler.net.operators import OPERATORS, PARTIAL_RANGES
 from compiler.tensors.arithmetic import maximum

@@ -14,6 +14,7 @@ from compiler.net.evaluation import (
     resize,
     rounding,
     segments,
+    suppression,
     windows,
 )
 from compiler.net.evaluation.registry import EVALUATIONS
@@ -34,6 +35,7 @@ FAMILIES = (
     resize,
     rounding,
     segments,
+    suppression,
     windows,
 )
 """The modules whose import registers every evaluation."""

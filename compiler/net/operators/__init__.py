@@ -20,12 +20,13 @@ from compiler.net.operators.injective import INJECTIVE
 from compiler.net.operators.normalization import NORMALIZATIONS
 from compiler.net.operators.opaque import OPAQUE
 from compiler.net.operators.pooling import POOLING
-from compiler.net.operators.positions import POSITIONAL, POSITIONS
+from compiler.net.operators.positions import NONZERO_POSITIONS, POSITIONAL, POSITIONS
 from compiler.net.operators.quantisation import QUANTISATION
 from compiler.net.operators.ranges import PARTIAL_RANGES, RANGES
 from compiler.net.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.net.operators.reductions import REDUCTIONS
 from compiler.net.operators.segments import SCATTER_ORDER, SEGMENT_REDUCE, SEGMENTS
+from compiler.net.operators.suppression import KEPT_BOXES, SUPPRESSIONS
 from compiler.net.operators.views import VIEWS
 from compiler.net.spec import (
     LARGEST_TENSOR,
@@ -44,8 +45,10 @@ __all__ = [
     "FLOAT8_CONTRACTIONS",
     "FOURIER",
     "INTEGER_CONTRACTIONS",
+    "KEPT_BOXES",
     "KINDS",
     "LARGEST_TENSOR",
+    "NONZERO_POSITIONS",
     "OPERATORS",
     "PARTIAL_RANGES",
     "POSITIONS",
@@ -90,6 +93,7 @@ _FAMILIES: dict[str, OpSpec] = {
     **RANGES,
     **POSITIONAL,
     **QUANTISATION,
+    **SUPPRESSIONS,
 }
 
 OPERATORS: dict[str, OpSpec] = {

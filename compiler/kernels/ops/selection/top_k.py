@@ -15,9 +15,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.ops.common import cast, is_float, wide
+from compiler.kernels.ops.common import sort_key, wide
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.opaque import ROLLED, launch, loops, mutable, turns, workspace
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.sizes import as_size, at_hint, expression, is_number
@@ -177,40 +176,14 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
     return loops(context, [context.tensor(0)], emit)
 
 
-def sort_key(x: Any, kind: str, largest: bool) -> Any:
-    """The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
-
-    The bits of a float without its sign grow with its size. Half of its range is taken from an
-    unsigned integer. Masks of all bits or none stand for conditions, so that LLVM vectorises loops.
-    """
-    dtype = dtype_of(x)
-    if is_float(dtype):
-        bits = tirx.reinterpret(kind, cast(x, wide(dtype)))
-        most = tirx.max_value(kind)
-        last = tirx.const(ELEMENT_BYTES[kind] * 8 - 1, kind)
-        infinite = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
-        negative = bits >> last
-        # not `bits & most`: `guard_loops` would take it for a remainder, and LLVM leave the loop
-        size = bits ^ (negative & tirx.min_value(kind))
-        no_number = (infinite - size) >> last
-        key = (((size ^ negative) - negative) & ~no_number) | (most & no_number)
-    elif dtype in ("uint32", "uint64"):
-        key = tirx.reinterpret(kind, x) ^ tirx.min_value(kind)
-    elif dtype.startswith("uint"):
-        key = x.astype(kind) - tirx.const(1 << (8 * ELEMENT_BYTES[dtype] - 1), kind)
-    else:
-        key = x.astype(kind)
-    return ~key if largest else key
-
-
-def _entries(own: TopKRows, rows: int, pitch: int) -> Entries:
+def workspace_entries(own: TopKRows, rows: int, pitch: int) -> Entries:
     """Entries of rows in workspaces."""
     size = rows * pitch
     return Entries(workspace(size, own.key), workspace(size, "int32"), own.key, pitch)
 
 
 @contextmanager
-def _rows_of_blocks(own: TopKRows) -> Generator[tuple[Any, Any]]:
+def rows_of_blocks(own: TopKRows) -> Generator[tuple[Any, Any]]:
     """A launch of blocks with some rows each: the block, whose workspace they share, and a row."""
     each = ceil_div(own.rows, SORTING_BLOCKS)
     with launch(own.blocks) as block:
@@ -228,14 +201,14 @@ def _by_heap(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
         _unload(heap, own.count, lambda place, _, position: store(row, place, position))
 
     if own.parts == 1:
-        heaps = _entries(own, own.blocks, own.count)
-        with _rows_of_blocks(own) as (block, row):
+        heaps = workspace_entries(own, own.blocks, own.count)
+        with rows_of_blocks(own) as (block, row):
             select(heaps.of(block), row, 0, own.length)
             unload(heaps.of(block), row)
         return
-    parts = _entries(own, own.rows * own.parts, own.count)
+    parts = workspace_entries(own, own.rows * own.parts, own.count)
     lists = own.parts * own.count
-    heaps = _entries(own, own.rows, own.count)
+    heaps = workspace_entries(own, own.rows, own.count)
     length = ceil_div(own.length, own.parts)
     with launch(own.rows * own.parts) as part:
         row, first = part // own.parts, part % own.parts * length
@@ -259,14 +232,14 @@ def _select(
     with turns(count // 2) as i:
         place = count // 2 - 1 - i
         key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
-        _sift(heap, place, count, key, position)
+        sift(heap, place, count, key, position)
     begin = T.bind(first + count)
     runs = T.bind((last - begin) // COMPARED)
 
     def take(at: Any) -> None:
         key, position = (T.bind(value) for value in entry(at))
         with T.If(key < heap.key(0)), T.Then():
-            _sift(heap, 0, count, key, position)
+            sift(heap, 0, count, key, position)
 
     with turns(runs) as run:
         least = mutable(heap.entries.dtype)
@@ -286,11 +259,11 @@ def _unload(heap: RowEntries, count: int, store: StoreResult) -> None:
         place = count - 1 - i
         root, root_position = T.bind(heap.key(0)), T.bind(heap.position(0))
         key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
-        _sift(heap, 0, place, key, position)
+        sift(heap, 0, place, key, position)
         store(place, root, root_position)
 
 
-def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> None:
+def sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> None:
     """Put an entry into the heap below a free place: later children move up."""
     hole, child = mutable(), mutable()
     hole[0] = start
@@ -312,7 +285,7 @@ def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> N
 
 def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
     """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
-    sides = [_entries(own, own.blocks, own.length) for _ in range(2)]
+    sides = [workspace_entries(own, own.blocks, own.length) for _ in range(2)]
     starts = workspace(own.blocks * own.passes * DIGITS, "int32")
     one = tirx.const(1, "int32")
 
@@ -322,7 +295,7 @@ def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
         low = (shifted + tirx.const(DIGITS // 2, own.key)) if signed else shifted
         return (low & tirx.const(DIGITS - 1, own.key)).astype("int32")
 
-    with _rows_of_blocks(own) as (block, row):
+    with rows_of_blocks(own) as (block, row):
         first = block * (own.passes * DIGITS)
         with T.serial(0, own.passes * DIGITS) as i:
             starts[first + i] = tirx.const(0, "int32")

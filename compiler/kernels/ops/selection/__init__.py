@@ -1,0 +1,1 @@
+"""Lowerings of operators that choose elements: the first, those that are not zero, boxes."""
