@@ -22,6 +22,8 @@ from compiler.driver.symbolic import build_symbolic
 from compiler.errors import (
     ArtifactError,
     DeviceError,
+    ModelError,
+    ShapeError,
     SymbolicFaultWarning,
     UnsupportedOperatorError,
 )
@@ -97,6 +99,7 @@ class SegmentCompiler:
         self._shares_arenas = bool(sharing)
         self.options = {**sharing, **self.options}
         target = parse_target(self.settings.target)
+        self._measures = target.backend == "cpu"
         self.context = replace(
             self.context, regions=target.runs_control_flow, has_kernel=whole_kernels(target)
         )
@@ -151,6 +154,8 @@ class SegmentCompiler:
         except Exception as fault:
             specialised = self._for_these_sizes(request)  # raises an error of the model's again
             self._symbolic.fixed.add(request.key_of_any_sizes)
+            if isinstance(specialised, SegmentSplit) and isinstance(fault, ModelError | ShapeError):
+                return specialised  # the host says so when it runs the node
             self._warn_of_fault(source.name, fault)
             return specialised
         return self._for_these_sizes(request)
@@ -244,7 +249,7 @@ class SegmentCompiler:
         Raises NotForAllSizes where it cannot be compiled for more sizes than these.
         """
         start = perf_counter()
-        measures = may_measure(request.source.nodes.values())
+        measures = self._measures and may_measure(request.source.nodes.values())
         while measures or any(symbols_in(axes)):
             with assuming() as assumptions:
                 folding = self._folded(request, axes)
@@ -307,7 +312,7 @@ class SegmentCompiler:
             )
             for name, array in request.inputs.items()
         }
-        context = replace(self.context, measures=axes is not None)
+        context = replace(self.context, measures=self._measures and axes is not None)
         specialised = specialise_part(model_part, values, context)
         if specialised.obstacles:
             return _split(specialised.obstacles, source, self.context)

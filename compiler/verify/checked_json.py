@@ -100,7 +100,7 @@ def checked_symbol(value: object, path: str) -> Symbol:
             high=None if high is None else natural(high, f"{path}.high"),
             hint=natural(entry.get("hint"), f"{path}.hint"),
             scope=natural(entry.get("scope"), f"{path}.scope"),
-            measured=boolean(entry.get("measured"), f"{path}.measured"),
+            measured=boolean(entry.get("measured", False), f"{path}.measured"),
         )
     except ValueError as error:
         raise ArtifactError(f"{path}: {error}") from error
