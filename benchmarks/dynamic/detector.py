@@ -1,5 +1,5 @@
 """The time of a run of a small detector whose boxes data decide: Flowloom's one schedule, its
-segments with numpy in between, and onnxruntime, in turns. Of one thread it is the thread's own time,
+segments with numpy in between, and onnxruntime, in turns. Of one thread it is the time on a core,
 which others' work changes little.
 
 `python benchmarks/dynamic/detector.py [--threads N] [--runs N]`. Images are such that no box stays,
