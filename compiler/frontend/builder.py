@@ -1,6 +1,8 @@
 """Builder of graphs of the normalised opset; folds operators whose inputs are known."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from math import prod
 from types import MappingProxyType
 from typing import Any, cast
@@ -24,16 +26,17 @@ from compiler.frontend.interpreter.evaluation import operations_of
 from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_extents, settled
 from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.ir.values import numpy_dtype
-from compiler.net.attributes import Shape
+from compiler.net.attributes import Mismatch, Shape
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, POSITIONS, infer, infer_node
 from compiler.net.operators.canonical import from_front, onnx_operands
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.indices import Bounds
-from compiler.net.spec import check_attributes
+from compiler.net.spec import KnownTensor, check_attributes, to_infer
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tensors.extents import Extent, NotForAllSizes, Undecided, extent_of
+from compiler.tensors.exact import same_extents
+from compiler.tensors.extents import Extent, NotForAllSizes, Undecided, extent_of, symbols_of
 from compiler.tensors.substitution import (
     Array,
     as_extent,
@@ -42,6 +45,9 @@ from compiler.tensors.substitution import (
     has_symbols,
     holds_extents,
     is_symbolic,
+    mapped_extents,
+    substituted,
+    substituted_shape,
 )
 from compiler.tensors.symbols import Symbol
 
@@ -215,6 +221,7 @@ class Builder:
             _ = extent > 0  # kernels of what has elements are others than those of what has none
         for extent in extents_in([*shapes, *attributes.values()]):
             check_in_kernels(extent)
+        self._check_few(node, shapes)
         self.index_ranges.check(node)
         outputs = [
             Value("", type.dtype, type.shape) if is_used else Value("")
@@ -224,6 +231,28 @@ class Builder:
         self.index_ranges.note(node)
         self.graph.operators.append(node)
         return outputs
+
+    def _check_few(self, node: Node[Value], shapes: Sequence[Shape]) -> None:
+        """Raise NotForAllSizes unless results have these shapes for few elements, too.
+
+        Comparisons of what a run measures are decided as if it were more than one. Nothing is
+        picked from a tensor of no elements.
+        """
+        tensors = [value for value in node.inputs if value is not None]
+        extents = extents_in([*(value.shape for value in tensors), *node.attributes.values()])
+        measured = {s for extent in extents for s in symbols_of(extent) if s.measured}
+        for symbol, few in product(sorted(measured, key=str), (0, 1)):
+            few_elements = {symbol: few}
+            wanted = [substituted_shape(shape, few_elements) for shape in shapes]
+            own = _at_sizes(node, few_elements)
+            try:
+                inferred = [type.shape for type in infer_node(own)]
+                valid = all(map(same_extents, inferred, wanted))
+            except Mismatch:
+                valid = False
+            none = OPERATORS[node.type].picks and prod(own.operand(0).shape) == 0
+            if not valid or (none and any(prod(shape) for shape in wanted)):
+                raise NotForAllSizes(f"{node.label} is not the same for {symbol} of {few}")
 
     def _folded_extents(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
@@ -331,6 +360,19 @@ class Builder:
             if value.dtype not in entry.dtypes(i) and not entry.domain:
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
                 raise NeedsHost(reason, "cast its inputs to another type")
+
+
+def _at_sizes(node: Node[Value], sizes: Mapping[Symbol, int]) -> Node[KnownTensor]:
+    """A node whose inputs and attributes have numbers for some symbols."""
+    inputs = [
+        value and KnownTensor(value.dtype, substituted_shape(value.shape, sizes), value.array)
+        for value in node.inputs
+    ]
+    attributes = {
+        name: mapped_extents(value, partial(substituted, values=sizes))
+        for name, value in node.attributes.items()
+    }
+    return Node(node.type, attributes, inputs, to_infer(len(node.outputs)), node.node)
 
 
 def _operations(

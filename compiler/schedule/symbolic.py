@@ -175,7 +175,10 @@ def with_numbers(schedule: Schedule, number: Callable[[Extent], int], arena: int
 
 def at_example_sizes(schedule: Schedule) -> Schedule:
     """A schedule for the example sizes; one without symbols as it is."""
-    if not has_symbols(extent for memory in schedule.allocations for extent in memory.shape):
+    views = (view for task in schedule.tasks for view in (*task.reads, *task.writes))
+    shapes = (memory.shape for memory in schedule.allocations)
+    offsets = ((view.offset, *view.shape) for view in views)
+    if not any(map(has_symbols, (*shapes, *offsets))):
         return schedule
     arenas = (memory.shape[0] for memory in schedule.allocations if memory.kind == "arena")
     return with_numbers(schedule, at_hints, at_hints(next(arenas, 0)))

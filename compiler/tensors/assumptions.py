@@ -147,7 +147,7 @@ class Assumptions:
     def _answer(self, extent: Extent, relation: Relation) -> bool:
         if (proved := _proved(extent, relation, self._ranges)) is not None:
             return proved
-        several = self._ranges | _several_of_measured(extent)
+        several = self._ranges | _some_measured(extent, 2 if relation == "==" else 1)
         if (proved := _proved(extent, relation, several)) is not None:
             return proved
         holds = _compare(at_hints(extent), relation)
@@ -211,14 +211,14 @@ def assuming() -> Generator[Assumptions]:
         DECIDING.reset(token)
 
 
-def _several_of_measured(extent: Extent) -> dict[Symbol, Range]:
-    """Ranges of the symbols that a run measures, without 0 and 1.
+def _some_measured(extent: Extent, low: int) -> dict[Symbol, Range]:
+    """Ranges of the symbols that a run measures, from a size on.
 
-    What is computed for several elements is so for one and none: axes of one broadcast if they are
-    numbers alone, and kernels of nothing do nothing.
+    Kernels for some elements do nothing for none, and axes of one element broadcast if they are
+    numbers alone. That an operator gives the same for 0 and 1 the frontend checks.
     """
     measured = (symbol for symbol in symbols_of(extent) if symbol.measured)
-    return {symbol: (min(2, symbol.hint), symbol.hint) for symbol in measured}
+    return {symbol: (min(low, symbol.hint), symbol.hint) for symbol in measured}
 
 
 class _Nothing:

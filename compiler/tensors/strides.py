@@ -80,7 +80,7 @@ def _merged(runs: Iterable[AxisRun]) -> tuple[AxisRun, ...]:
     for extent, stride in runs:
         if merged and same_extents([merged[-1][1]], [extent * stride]):
             merged[-1] = (merged[-1][0] * extent, stride)
-        elif extent > 1:
+        elif extent not in (0, 1):
             merged.append((extent, stride))
     return tuple(merged)
 
@@ -88,7 +88,7 @@ def _merged(runs: Iterable[AxisRun]) -> tuple[AxisRun, ...]:
 def _take(runs: list[AxisRun], extent: int) -> tuple[AxisRun, ...] | None:
     """Remove the innermost runs of `extent` elements; returns them, or None if they do not fit."""
     axis_runs: list[AxisRun] = []
-    while extent > 1:
+    while extent not in (0, 1):
         length, stride = runs.pop()
         # of two extents the smaller divides the other, whatever the symbols stand for, or none does
         inner = extent if divides(extent, length) else length

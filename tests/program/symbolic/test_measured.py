@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import compiler
-from compiler.errors import InputDataError, ScheduleError
+from compiler.errors import InputDataError, ScheduleError, ShapeError
 from compiler.program.model import DynamicModule
 from compiler.program.symbolic import SymbolicSegment
 from compiler.schedule.tasks import MEASURED_SIZE
@@ -236,3 +236,30 @@ def test_parts_of_a_large_tensor_are_counted_by_blocks(share: float) -> None:
     module = compiled(text.replace("(int64[m] z)", "(int64[m] z) <int64[1] zero = {0}>"), threads=2)
     x = np.random.default_rng(0).random(200_007) < share
     np.testing.assert_array_equal(module.run({"x": x})["z"], np.flatnonzero(x))
+
+
+NOT_FOR_FEW = {
+    "the largest": "i = ArgMax<axis = 0, keepdims = 0>(c)  y = Cast<to = 1>(i)",
+    "an element": "y = Gather<axis = 0>(c, first)",
+    "two of them": "y, i = TopK<axis = 0>(c, two)",
+    "a slice": "y = Slice(c, first, two)",
+}
+"""What follows a Compress, and is not the same for none or one element."""
+
+
+@pytest.mark.parametrize("name", NOT_FOR_FEW)
+def test_what_few_elements_do_not_give_is_divided(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = f"""g (float[400] x) => (float[m] y) <int64[1] first = {{0}}, int64[1] two = {{2}}>
+        {{ b = Cast<to = 9>(x)  c = Compress(x, b)  {NOT_FOR_FEW[name]} }}"""
+    if name == "the largest":
+        text = text.replace("float[m] y", "float y")
+    with caplog.at_level(logging.WARNING, LOGGER):
+        module, model = compiled(text), model_of(text)
+        x = np.random.default_rng(0).standard_normal(400).astype("f4")
+        check(module, model, {"x": x})
+    assert "g.0 is not one schedule" in messages(caplog)[0]
+    if name != "a slice":
+        with pytest.raises((ShapeError, InputDataError)):
+            module.run({"x": np.zeros(400, "f4")})
