@@ -143,12 +143,11 @@ class SegmentCompiler:
                 return segment
         except NotForAllSizes as reason:
             self._symbolic.fixed.add(request.key_of_any_sizes)
-            specialised = self._for_these_sizes(request)
-            if isinstance(specialised, SegmentSplit):
-                self._log_divided(source.name, reason)
-            else:
-                self._log_alone(source.name, reason)
-            return specialised
+            divided = may_measure(source.nodes.values()) and not isinstance(
+                self._folded(request), FoldedGraph
+            )
+            log = self._log_divided if divided else self._log_alone
+            log(source.name, reason)
         except (ArtifactError, DeviceError):  # of a saved segment
             raise
         except Exception as fault:
