@@ -46,7 +46,7 @@ def fingerprint(array: Any) -> object:
     PyTorch's tensors have attributes for it; their array interface costs microseconds.
     """
     if isinstance(array, DeviceArray):
-        return array.address, array.dtype, array.shape
+        return array.fingerprint
     if getattr(array, "is_cuda", False) and hasattr(array, "data_ptr"):
         return array.data_ptr(), array.dtype, array.shape, array.stride()
     interface = _interface(array)
@@ -139,6 +139,7 @@ class DeviceArray:
         self.dtype = allocation.dtype
         self.shape = allocation.shape
         self.nbytes = allocation.nbytes
+        self.fingerprint = address, self.dtype, self.shape
 
     @property
     def driver(self) -> Driver:

@@ -130,9 +130,10 @@ class Binder:
 
     def _again(self, placement: RunBuffers, inputs: Mapping[str, Any]) -> RunBuffers:
         """A placement of an earlier run, with the inputs on the host copied anew."""
-        for name, (index, allocation) in self._inputs.items():
-            if index in placement.staged:
-                self._stage(index, allocation, inputs[name])
+        if placement.staged:
+            for name, (index, allocation) in self._inputs.items():
+                if index in placement.staged:
+                    self._stage(index, allocation, inputs[name])
         return placement
 
     def _place(

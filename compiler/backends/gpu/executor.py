@@ -25,6 +25,7 @@ from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import DeviceShare, Weights
+from compiler.backends.gpu.streams import CallerStreams
 from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule.choices import MODES, Mode
@@ -182,6 +183,8 @@ class GpuExecutor:
         self._program = program
         self._driver = program.driver
         self._plan = plan
+        self._run_range = f"flowloom run {plan.schedule.name}"
+        self._launch_range = f"flowloom launch {self.settings.mode}"
         self._order = DeviceShare() if program.share is None else program.share
         self._lock = self._order.lock
         self._closed = False
@@ -206,7 +209,7 @@ class GpuExecutor:
         self._binder = Binder(self._driver, schedule, self._buffers, bindings, movable=movable)
         self._indirect: set[int] = set()
         self._runs = 0
-        self._foreign: tuple[int, Handle] | None = None
+        self._streams = CallerStreams(self._driver)
         self._pending: Run | None = None
         self._ready: tuple[RunBuffers, ScheduleRunner] | None = None
         self._sizes: RunSizes | None = None
@@ -332,22 +335,16 @@ class GpuExecutor:
         Device buffers must live until the run has ended; host inputs are copied at once. `sizes`
         are of `for_sizes`.
         """
-        with self._lock, profiled(f"flowloom run {self.schedule.name}"):
+        with self._lock, profiled(self._run_range):
             if self._closed:
                 raise DeviceError("this executor is closed: make another with module.executor()")
             self._driver.make_current()
-            queue = self._stream if stream is None else self._handle(stream)
+            queue = self._stream if stream is None else self._streams.handle(stream)
             self._settle()
             binder = self._binder if sizes is None else sizes.binder
             placement = binder.bind(inputs, outputs, queue)
             self._queue(placement, queue, sizes)
             return self._started(binder, placement, inputs, outputs)
-
-    def _handle(self, stream: Any) -> Handle:
-        address = stream_address(stream)
-        if self._foreign is None or self._foreign[0] != address:
-            self._foreign = address, self._driver.stream(address)
-        return self._foreign[1]
 
     def _settle(self) -> None:
         """Wait for the last run if it still uses page-locked memory."""
@@ -366,7 +363,7 @@ class GpuExecutor:
             self._poison(placement, stream, sizes)
         if self._ready is None or self._ready[0] is not placement:
             self._ready = placement, self._runner(placement, stream)
-        with profiled(f"flowloom launch {self.settings.mode}"):
+        with profiled(self._launch_range):
             self._ready[1].run(stream)
         for copy in placement.copies_out:
             self._driver.copy(*copy, stream)
@@ -482,19 +479,3 @@ class GpuExecutor:
     def __del__(self) -> None:
         with suppress(Exception):
             self.close()
-
-
-def stream_address(stream: Any) -> int:
-    """A stream of any library as an integer: its `__cuda_stream__`, PyTorch's or CuPy's own."""
-    if isinstance(stream, int):
-        return stream
-    with taking("a run", stream=stream):
-        if hasattr(stream, "__cuda_stream__"):
-            return int(stream.__cuda_stream__()[1])
-        for attribute in ("cuda_stream", "ptr"):
-            if hasattr(stream, attribute):
-                return int(getattr(stream, attribute))
-    raise DeviceError(
-        f"stream= takes an integer handle or a stream of PyTorch, CuPy or cuda.core, "
-        f"not {type(stream).__name__}"
-    )
