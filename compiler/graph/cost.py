@@ -23,7 +23,8 @@ class Roofline:
 
     `operators` is the most operators of a kernel that has cheap ones only. A contraction of at
     least `filling` results occupies the whole device. What uses a sum with all its terms is one
-    kernel with it along the last axes, or along any with at most `longest_row` terms.
+    kernel with it along the last axes, or along any with at most `longest_row` terms. A reduction
+    of at most `few_terms` is computed where it is read.
     """
 
     flops_per_ns: float
@@ -33,6 +34,7 @@ class Roofline:
     operators: int = 32
     filling: int | None = None
     longest_row: int = 0
+    few_terms: int = 0
 
 
 CPU = Roofline(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
@@ -46,6 +48,7 @@ GPU = Roofline(
     cache_bytes=50 << 20,
     operators=128,
     longest_row=1024,
+    few_terms=8,
 )
 """A data centre's GPU: FLOPs outside tensor cores, memory, the shortest kernel of a CUDA graph."""
 

@@ -165,6 +165,10 @@ def test_mean_and_variance_of_short_rows_are_one_kernel_on_gpus(axis: int):
     assert normalised(axis, "cuda:sm_90") == [DECOMPOSED]
 
 
+def test_a_mean_of_few_terms_is_computed_once_for_its_row():
+    assert normalised(3, "cuda:sm_90", (1, 8, 150_000, 8)) == [DECOMPOSED]
+
+
 def test_mean_and_variance_of_long_rows_next_to_each_other_are_kernels_for_many_threads():
     assert len(normalised(1, "cuda:sm_90", (1, 2048, 2, 4))) > 1
 
@@ -235,6 +239,74 @@ def test_few_bytes_are_widened_where_they_are_made():
     assert ["ArgMax", "Equal", "Cast"] in argmax(128, "cuda:sm_90")
     assert ["ArgMax", "Equal"] in argmax(1 << 14, "cuda:sm_90")
     assert ["ArgMax", "Equal"] in argmax(128, "cpu")
+
+
+def interpolated(terms: int, target: str) -> list[list[str]]:
+    """The groups of a sum of rows looked up at cells, by the weights of places inside cells."""
+    b = Writer()
+    x = b.input("x", (64, 1, terms))
+    cell = b.op("Floor", x, shape=(64, 1, terms))
+    inside = b.op("Sub", x, cell, shape=(64, 1, terms))
+    corner = b.constant(np.arange(16 * terms).reshape(16, terms) % 2 == 0, "bool")
+    one = b.op("Sub", b.constant([1.0], "float32"), inside, shape=(64, 1, terms))
+    weights = b.op("Where", corner, inside, one, shape=(64, 16, terms), dtype="float32")
+    axes = b.constant([2], "int64")
+    weight = b.op("ReduceProd", weights, axes, shape=(64, 16, 1), keepdims=1)
+    places = b.op("Cast", cell, shape=(64, 1, terms), dtype="int64", to=7)
+    sides = [
+        b.op("Slice", places, shape=(64, 1, 1), dtype="int64", start=[0, 0, i], step=[1] * 3,
+             size=[64, 1, 1]) for i in range(2)
+    ]  # fmt: skip
+    index = b.op("Mul", *sides, shape=(64, 1, 1), dtype="int64")
+    index = b.op("Add", index, b.constant(range(16), "int64"), shape=(64, 1, 16), dtype="int64")
+    index = b.op("Reshape", index, shape=(64, 16), dtype="int64")
+    rows = b.op("Gather", b.random(64, 2), index, shape=(64, 16, 2), axis=0)
+    kept = b.op("Mul", rows, weight)
+    total = b.op("ReduceSum", kept, b.constant([1], "int64"), shape=(64, 2), keepdims=0)
+    model = b.model((64, 1, terms), total)
+    set_target(model.module, target)
+    return nodes_of(run(model, "fuse-operators"))
+
+
+def test_gpus_compute_reductions_of_few_terms_where_they_are_read():
+    assert len(interpolated(3, "cuda:sm_90")) == 1
+    for terms, target in ((9, "cuda:sm_90"), (3, "cpu")):
+        assert any(group[-1] == "ReduceProd" for group in interpolated(terms, target))
+
+
+def halves(target: str, joined: bool) -> list[list[str]]:
+    """The groups of a Mul of the halves of rows, both parts of one tensor."""
+    b = Writer()
+    x = b.input("x", (64, 32))
+    other = b.op("Sigmoid", x)
+    whole = b.op("Concat", x, other, shape=(64, 64), axis=1) if joined else b.op("Exp", other)
+    middle = 32 if joined else 16
+    parts = [
+        b.op("Slice", whole, shape=(64, middle), start=[0, at], step=[1, 1], size=[64, middle])
+        for at in (0, middle)
+    ]
+    model = b.model((64, 32), b.op("Mul", *parts))
+    set_target(model.module, target)
+    return nodes_of(run(model, "fuse-operators"))
+
+
+def test_gpus_take_along_what_several_operators_of_a_kernel_read():
+    assert halves("cuda:sm_90", False) == [["Sigmoid", "Exp", "Slice", "Slice", "Mul"]]
+    assert len(halves("cuda:sm_90", True)) > 1
+    assert len(halves("cpu", False)) > 1
+
+
+def test_a_contraction_has_no_reduction_of_few_terms_in_its_kernel():
+    b = Writer()
+    x = b.input("x", (16, 64, 3))
+    most = b.op("ReduceMax", x, b.constant([2], "int64"), shape=(16, 64), keepdims=0)
+    y = b.op("Add", b.matmul(b.random(16, 32), 16, 32, 64), most)
+    model = b.model((16, 64, 3), y)
+    set_target(model.module, "cuda:sm_90")
+    assert sorted(nodes_of(run(model, "fuse-operators"))) == [
+        ["MatMul", "Add", "Add"],
+        ["ReduceMax"],
+    ]
 
 
 def test_masked_softmax():

@@ -1,7 +1,7 @@
 """A graph as the fusion policy reads it: which nodes launch kernels, and what they wait for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from math import prod
 
@@ -10,11 +10,18 @@ from compiler.graph.aliases import is_absorbable
 from compiler.graph.network import GraphNetwork, read_network
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.nodes import node_of
+from compiler.ir.types import shape_of
 from compiler.net.attributes import Shape
 from compiler.net.node import Node
 from compiler.net.operators import KINDS, OPERATORS, Kind
+from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.support.dag import DAG
+from compiler.tensors.extents import Extent, symbols_of
 from compiler.tensors.row_major import squeezed_shape
+
+_INLINE = (Kind.ELEMENTWISE, Kind.INJECTIVE)
+
+_ROW_BY_ROW = (Kind.ELEMENTWISE, Kind.VIEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,8 @@ class FusionGraph:
 
     `shapes` are the squeezed shapes of all results, None where they differ. `apart` are producers
     that a node uses through a view that stays outside groups; `outputs` are nodes whose results the
-    graph yields, directly or through views.
+    graph yields, directly or through views. `terms` is how often reductions of few terms, of which
+    each repeats what it reads, may compute an element of an operand.
     """
 
     network: GraphNetwork
@@ -62,6 +70,7 @@ class FusionGraph:
     shapes: dict[int, Shape | None] = field(default_factory=dict[int, Shape | None])
     rows: dict[int, ReducedRows] = field(default_factory=dict[int, ReducedRows])
     costs: dict[int, NodeCost] = field(default_factory=dict[int, NodeCost])
+    terms: dict[int, int] = field(default_factory=dict[int, int])
     edges: dict[int, tuple[Edge, ...]] = field(default_factory=dict[int, tuple[Edge, ...]])
     apart: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     users: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
@@ -70,6 +79,10 @@ class FusionGraph:
     def node(self, v: int) -> Node[int]:
         """A node of the network."""
         return self.network.operators[v]
+
+    def unrolled(self, v: int) -> bool:
+        """Whether a node is a reduction of few terms, which are computed where it is read."""
+        return self.kinds[v] is Kind.INJECTIVE and v in self.rows
 
     def widens(self, v: int) -> bool:
         """Whether a node casts bytes to a type of four bytes and more."""
@@ -125,8 +138,13 @@ class _Origin:
 _NOWHERE = _Origin(frozenset(), True)
 
 
-def read_fusion_graph(graph: GraphOp, views: frozenset[OperatorOp]) -> FusionGraph:
-    """The form of a graph whose `views` launch nothing; any other one copies and is not fused."""
+def read_fusion_graph(
+    graph: GraphOp, views: frozenset[OperatorOp], few_terms: int = 0
+) -> FusionGraph:
+    """The form of a graph whose `views` launch nothing; any other one copies and is not fused.
+
+    Reductions of at most `few_terms` are injective: kernels compute them where they are read.
+    """
     network = read_network(graph)
     result = FusionGraph(network)
     origins: dict[int | None, _Origin] = {}
@@ -141,6 +159,7 @@ def read_fusion_graph(graph: GraphOp, views: frozenset[OperatorOp]) -> FusionGra
             result.costs[v] = _cost(network, v, reads)
             _describe(result, v)
             _connect(result, v, reads)
+            _unroll(result, v, few_terms)
             origin = _Origin(frozenset([v]), True)
         origins.update(dict.fromkeys(node.outputs, origin))
     for value in network.outputs:
@@ -178,6 +197,46 @@ def _describe(graph: FusionGraph, v: int) -> None:
         first = min(axes, default=len(shape))
         trailing = {i for i in range(first, len(shape)) if shape[i] != 1} <= axes
         graph.rows[v] = ReducedRows(squeezed_shape(shape), trailing)
+
+
+def _unroll(graph: FusionGraph, v: int, few_terms: int) -> None:
+    """Make a node injective if it is a reduction of few terms, and count its terms in any case."""
+    node, op = graph.node(v), graph.network.operations[v]
+    terms: Extent = 1
+    rows = graph.rows.get(v)
+    if isinstance(op, OperatorOp) and rows and node.type in LISTED_REDUCTIONS:
+        shape = graph.network.values[node.operand(0)].shape
+        reduces = OPERATORS[node.type].facts.reduces
+        assert reduces is not None, "it has rows"
+        if not _meets(op, rows.shape):
+            terms = prod(shape[axis] for axis in set(reduces(node_of(op))))
+    repeated = max((graph.terms[edge.source] for edge in graph.edges[v]), default=1)
+    if not symbols_of(terms) and 1 < terms and terms * repeated <= few_terms:
+        graph.kinds[v] = Kind.INJECTIVE
+        graph.costs[v] = replace(graph.costs[v], light=False)
+        graph.terms[v] = int(terms) * repeated
+    else:
+        graph.terms[v] = repeated if graph.kinds[v] in _INLINE else 1
+
+
+def _meets(reduction: OperatorOp, rows: Shape) -> bool:
+    """Whether elementwise operators on a reduction's result give rows again, as a normalisation.
+
+    Each of a row's elements would compute the reduction anew.
+    """
+    pending = [reduction.outputs[0]]
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.operation
+            if not isinstance(user, OperatorOp) or KINDS[user.type_name] not in _ROW_BY_ROW:
+                continue
+            shape = squeezed_shape(shape_of(user.outputs[0].type))
+            if shape == rows:
+                return True
+            if shape == squeezed_shape(shape_of(value.type)):
+                pending.append(user.outputs[0])
+    return False
 
 
 def _cost(network: GraphNetwork, v: int, origins: Sequence[_Origin]) -> NodeCost:

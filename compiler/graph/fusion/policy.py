@@ -123,6 +123,34 @@ def _add(growth: Growth, v: int, ranks: list[int], limit: int) -> None:
     if len(refused) < len(edges):  # merging one producer may have allowed others
         for edge in refused:
             _try_merge(growth, v, edge, ranks, limit)
+        if growth.rules.roofline.few_terms:
+            while _absorb(growth, v, ranks, limit):
+                pass
+
+
+def _absorb(growth: Growth, v: int, ranks: list[int], limit: int) -> bool:
+    """Merge a kernel that several operators of a node's kernel read, and no others; False if none.
+
+    Each of them was refused while the others were in separate kernels. A Concat stays apart: its
+    operands may be written in place.
+    """
+    set_of = growth.sets.set_of
+    mine = set_of[v]
+    edges = [(w, e) for w in growth.members(mine) for e in growth.graph.edges[w]]
+    for other in dict.fromkeys(set_of[edge.source] for _, edge in edges):
+        readers = growth.readers(other)
+        if other == mine or len(readers) == 1 or not readers.issubset(growth.members(mine)):
+            continue
+        if any(growth.graph.node(u).type == "Concat" for u in growth.members(other)):
+            continue
+        growth.joint = frozenset(readers)
+        own = [(w, edge) for w, edge in edges if set_of[edge.source] == other]
+        allowed = all(allows(growth, w, edge, mine, other) for w, edge in own)
+        merged = allowed and _try_merge(growth, *own[-1], ranks, limit)
+        growth.joint = frozenset()
+        if merged:
+            return True
+    return False
 
 
 def _try_merge(growth: Growth, v: int, edge: Edge, ranks: list[int], limit: int) -> bool:
@@ -138,7 +166,7 @@ def _try_merge(growth: Growth, v: int, edge: Edge, ranks: list[int], limit: int)
     parts = growth.kernels.pop(mine), growth.kernels.pop(other)
     anchor = max(part.anchor for part in parts)
     merged = growth.sets.merge(mine, other)
-    shape = growth.graph.shapes[v]
+    shape = growth.graph.shapes[max(growth.members(merged))]
     growth.kernels[merged] = FusedKernel(anchor, shape, times.start, times.finish, times.deadline)
     for fused, (start, finish) in times.delayed.items():
         growth.kernels[fused].start, growth.kernels[fused].finish = start, finish

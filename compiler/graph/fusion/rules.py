@@ -37,6 +37,9 @@ def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     inside = set(members)
     if any(not inside.isdisjoint(growth.graph.apart[u]) for u in members):
         return False
+    written = growth.anchor_kind(mine) in (Kind.CONTRACTION, Kind.OPAQUE)
+    if written and any(growth.graph.unrolled(u) for u in members):
+        return False  # templates have no expression for its terms
     if not _few_tensors(growth, members) or not _few_indices(growth, sorted(members)):
         return False
     rule = _RULES.get(growth.graph.kinds[v])
@@ -77,7 +80,9 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
             return False
         look_ups[u] = max((look_ups[e.source] for e in inside), default=0)
         look_ups[u] += node.type in INDEXED
-        needed[u] = 1 << position
+        # a part of a tensor in memory is a read
+        is_read = not inside and growth.graph.kinds[u] is Kind.INJECTIVE
+        needed[u] = 0 if is_read else 1 << position
         for edge in inside:
             needed[u] |= needed[edge.source]
     few = max(look_ups.values()) <= MOST_LOOK_UPS and max(nested.values()) <= 1

@@ -24,6 +24,9 @@ MOST_RECOMPUTED = 4
 INDEX_FLOPS = 8
 """How many operations of float32 a GPU computes in the time of one of its 64-bit integers."""
 
+LONG_BYTES = 8
+"""The bytes of a number of 64 bits."""
+
 WIDENING = 4
 """The most operators by which bytes become the numbers that they stand for."""
 
@@ -59,13 +62,17 @@ class FusedKernel:
 
 @dataclass
 class Growth:
-    """The fused sets so far, with the kernel of each by its number."""
+    """The fused sets so far, with the kernel of each by its number.
+
+    Nodes that are `joint` are asked together whether a kernel may be theirs.
+    """
 
     graph: FusionGraph
     rules: FusionRules
     dag: DAG
     sets: FusedSets
     kernels: dict[int, FusedKernel] = field(default_factory=dict[int, FusedKernel])
+    joint: frozenset[int] = frozenset()
     _escaping: dict[int, bool] = field(default_factory=dict[int, bool])
 
     def members(self, fused: int) -> list[int]:
@@ -92,10 +99,14 @@ class Growth:
                 if self.sets.set_of[w] != fused:
                     yield w
 
+    def readers(self, fused: int) -> set[int]:
+        """The nodes outside that use the fused set's results."""
+        return {w for _, w in self.consumers(fused)}
+
     def only_for(self, fused: int, v: int) -> bool:
-        """Whether node `v` is the only user of the fused set's results."""
+        """Whether node `v` is the only user of the fused set's results, alone or with `joint`."""
         yields = not self.graph.outputs.isdisjoint(self.members(fused))
-        return not yields and all(w == v for _, w in self.consumers(fused))
+        return not yields and self.readers(fused) <= {v, *self.joint}
 
     def light(self, fused: int, most: int) -> bool:
         """Whether the fused set has at most `most` operators, all cheap enough to recompute."""
@@ -112,13 +123,17 @@ class Growth:
         shape = self.kernels[fused].shape
         if shape is None or not self.rules.roofline.longest_row:
             return False
-        each = 0
-        for u in self.members(fused):
-            results = max(1, at_hints(prod(self.graph.shapes[u] or ())))
-            each += max(1, at_hints(self.graph.costs[u].flops) // results)
+        each = sum(self._flops_an_element(u) for u in self.members(fused))
         more = max(0, at_hints(prod(self.graph.shapes[v] or ())) - at_hints(prod(shape)))
-        rate = self.rules.roofline.flops_per_ns / INDEX_FLOPS
-        return more * each / rate <= self.rules.roofline.launch_ns / 2
+        roofline = self.rules.roofline
+        return more * each / roofline.flops_per_ns <= roofline.launch_ns / 2
+
+    def _flops_an_element(self, u: int) -> int:
+        """How many operations of float32 take the time of an element of a node's result."""
+        own = self.graph.costs[u]
+        elements = max(1, at_hints(prod(self.graph.shapes[u] or ())))
+        wide = at_hints(own.result_bytes) >= LONG_BYTES * elements
+        return max(1, at_hints(own.flops) // elements) * (INDEX_FLOPS if wide else 1)
 
     def rows(self, v: int) -> Shape | None:
         """The shape of the rows that a node reduces, if what reads them may be in its kernel."""

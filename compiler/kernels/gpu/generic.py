@@ -10,6 +10,7 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind
 
+from compiler.graph.cost import GPU
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.divergence import without_divergence
 from compiler.kernels.gpu.reducers import register_reducers
@@ -94,7 +95,7 @@ worth the launch of a second kernel."""
 def schedule_gpu(group: Group) -> PrimFunc:
     """Lower a group and schedule it, whatever it computes."""
     merge = any(KINDS[op.type] is Kind.REDUCTION for op in group.operators)
-    function = generic_function(group, keep=False, merge=merge)
+    function = generic_function(group, keep=False, merge=merge, few_terms=GPU.few_terms)
     if is_opaque(group):
         return bind_opaque(function)
     # TVM wants every variable defined, and some occur in attributes alone, not in a buffer's shape

@@ -28,6 +28,12 @@ Reducer = Callable[..., Any]
 ALONG_MEMORY = "along memory"
 """The mark of a stage whose terms are consecutive, though its innermost axis is in their index."""
 
+WHERE_READ = "computed where it is read"
+"""The mark of a stage that may be an expression, where it has few terms: whether each term of a
+reader repeats them, or all share one result."""
+
+NO_MARKS: Mapping[str, int] = {}
+
 
 def lowest(dtype: str) -> Scalar:
     """The identity of a maximum."""
@@ -122,6 +128,7 @@ def reduce_axes(
     axes: Sequence[int],
     reducer: Reducer,
     name: str,
+    marks: Mapping[str, int] = NO_MARKS,
 ) -> te.Tensor:
     """Reduce `source(index)` over some axes of a shape; they stay, with one element each."""
     variables = {axis: te.reduce_axis((0, shape[axis]), f"r{axis}") for axis in sorted(axes)}
@@ -137,7 +144,7 @@ def reduce_axes(
         )
     if not variables:
         return te.compute(kept, source, name=name)
-    total = te.compute(kept, body, name=name)
+    total = te.compute(kept, body, name=name, attrs=dict(marks))
     if reducer is not sum_reducer:
         return total
     long = [axis for axis, n in enumerate(shape) if is_long(n)]

@@ -13,6 +13,7 @@ from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 from compiler.kernels.ops.reducers import (
+    WHERE_READ,
     Reducer,
     finished,
     max_reducer,
@@ -72,7 +73,12 @@ def reduction(
     if context.operand(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
     total = reduce_axes(
-        lambda *i: before(cast(data(*i), dtype)), shape, axes, reducer, context.type
+        lambda *i: before(cast(data(*i), dtype)),
+        shape,
+        axes,
+        reducer,
+        context.type,
+        {WHERE_READ: 1},
     )
     return finished(context, total, axes, after)
 
@@ -104,7 +110,9 @@ def lower_log_sum_exp(context: Context) -> te.Tensor:
     dtype = _working(context)
     if not axes:
         return te.compute(context.output.shape, lambda *i: data(*i), name="ReduceLogSumExp")
-    top = reduce_axes(lambda *i: cast(data(*i), dtype), shape, axes, max_reducer, "largest")
+    top = reduce_axes(
+        lambda *i: cast(data(*i), dtype), shape, axes, max_reducer, "largest", {WHERE_READ: 0}
+    )
     zero = tirx.const(0, dtype)
 
     def shift(*at: Any) -> Scalar:
@@ -112,7 +120,12 @@ def lower_log_sum_exp(context: Context) -> te.Tensor:
         return tirx.Select(tirx.isfinite(value), value, zero)
 
     total = reduce_axes(
-        lambda *i: call("exp", cast(data(*i), dtype) - shift(*i)), shape, axes, sum_reducer, "total"
+        lambda *i: call("exp", cast(data(*i), dtype) - shift(*i)),
+        shape,
+        axes,
+        sum_reducer,
+        "total",
+        {WHERE_READ: 1},
     )
     logarithm = te.compute(
         total.shape, lambda *i: call("log", total(*i)) + shift(*i), name="logarithm"

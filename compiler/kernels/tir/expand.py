@@ -7,6 +7,7 @@ to the first, so that all uses of an element are known when it is written.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import tvm_ffi
@@ -15,6 +16,7 @@ from tvm.ir import Call, PrimType, TensorLoad, Var
 from tvm.runtime import Object
 from tvm.sym import Analyzer
 
+from compiler.kernels.ops.reducers import with_variables
 from compiler.kernels.tir.narrow import upper_half
 from compiler.kernels.tir.once import once
 
@@ -112,6 +114,32 @@ def _place(indices: Sequence[TirValue]) -> Any:
         return tuple(indices)
 
 
+def body_of(tensor: te.Tensor) -> TirValue:
+    """The expression of an element; that of a reduction combines all its terms, of numbers."""
+    body = tensor.op.body[tensor.value_index]
+    if not isinstance(body, tirx.Reduce):
+        return body
+    (first, *others) = product(*(range(int(axis.dom.extent)) for axis in body.axis))
+    combiner: Any = body.combiner
+    (mine,), (other,), (combined,) = combiner.lhs, combiner.rhs, combiner.result
+    floats = "float" in str(tensor.dtype)
+    steps: list[tuple[Var, TirValue]] = []
+    total = _term(body, first)
+    for at in others:
+        if floats:  # TVM writes integers out again
+            held = _variable(tensor)
+            steps.append((held, once(total)))
+            total = held
+        total = with_variables(combined, {mine: total, other: _term(body, at)})
+    return _nest(steps, total)
+
+
+def _term(reduction: tirx.Reduce, at: Sequence[int]) -> TirValue:
+    numbers = [tirx.const(i, "int32") for i in at]
+    by = zip((axis.var for axis in reduction.axis), numbers, strict=True)
+    return with_variables(reduction.source[0], dict(by))
+
+
 def inputs_first(tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
     """The computed tensors that some depend on, themselves included, each after what it reads."""
     order: list[te.Tensor] = []
@@ -179,7 +207,7 @@ class _Expansion:
             axes = dict(zip((a.var for a in tensor.op.axis), demand.indices, strict=True))
             step = _Value(variable, uses[scope])
             scope.steps.append(step)
-            step.value = self._rewrite(tensor.op.body[tensor.value_index], axes, scope)
+            step.value = self._rewrite(body_of(tensor), axes, scope)
 
     def _rewrite(self, value: TirValue, axes: dict[Var, TirValue], scope: _Scope) -> TirValue:
         """An expression whose axes are replaced, with variables for the elements it needs.

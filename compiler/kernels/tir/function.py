@@ -19,11 +19,13 @@ KEEP_ATTRIBUTE = "keep"
 """The mark of a stage that is computed once for all its readers, in memory."""
 
 
-def generic_function(group: Group, keep: bool = True, merge: bool = False) -> PrimFunc:
+def generic_function(
+    group: Group, keep: bool = True, merge: bool = False, few_terms: int = 0
+) -> PrimFunc:
     """A group, without a schedule, on its reads and writes as they are stored.
 
-    Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
-    With `merge`, results that can share a loop do.
+    Its stages are reductions of more than `few_terms`, results and, with `keep`, those marked to be
+    kept for their readers. With `merge`, results that can share a loop do.
     """
     if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
         raise KernelError("an opaque operator reads and writes row-major tensors only")
@@ -34,7 +36,9 @@ def generic_function(group: Group, keep: bool = True, merge: bool = False) -> Pr
     if merge and _can_merge(tensors):
         tensors = _merged(tensors)
     if not is_opaque(group):
-        tensors = inline_stages(tensors, lambda tensor: keep and KEEP_ATTRIBUTE in tensor.op.attrs)
+        tensors = inline_stages(
+            tensors, lambda tensor: keep and KEEP_ATTRIBUTE in tensor.op.attrs, few_terms
+        )
     return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
 
 

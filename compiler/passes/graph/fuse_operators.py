@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 class FuseOperators(GraphPass):
     """Group operators into kernels: a convolution, GEMM or reduction with the elementwise
     operators around it, or elementwise and injective operators only; on GPUs reductions of the same
-    rows with all between them.
+    rows with all between them, and those of few terms as elementwise operators.
 
     Requires: nothing; existing groups stay as they are. Ensures: every operator outside groups is a
     view that needs no copy; every group has its signature as `kernel`; there are no dead operators;
@@ -82,7 +82,7 @@ def _fuse(graph: GraphOp, rules: FusionRules) -> None:
         plan = plan_views(graph)
     for copy in plan.copies:
         _insert_copy(copy.user, copy.operand)
-    fusion_graph = read_fusion_graph(graph, plan.views)
+    fusion_graph = read_fusion_graph(graph, plan.views, rules.roofline.few_terms)
     fusion = plan_fusion(fusion_graph, rules)
     if fusion.path_after > fusion.path_before:
         _LOG.warning(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.errors import KernelError
+from compiler.graph.cost import GPU
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu import lower
 from compiler.kernels.gpu.generic import (
@@ -258,3 +259,44 @@ def test_the_extreme_of_no_elements_is_that_of_the_own_type(type: str, dtype: st
     kernel = generate(group, TARGET)
     (result,) = Program(kernel).run(kernel, group, inputs)
     assert result == (low if type == "ReduceMax" else high)
+
+
+def weighted(type: str, terms: int, dtype: str) -> tuple[Group, list[Array], Array]:
+    """The sums over rows of a reduction of short rows by other numbers, and what they are.
+
+    One element of floats is NaN.
+    """
+    x, y = numbers((6, 5, terms), dtype), numbers((6, 5, 8), dtype)[..., ::-1].copy()
+    if x.dtype.kind == "f":
+        x[2, 3, terms - 1] = np.nan
+    shapes = (x.shape, y.shape, (6, 5, 1), y.shape, (6, 8))
+    values = tuple(TensorInfo(dtype, shape) for shape in shapes)
+    operators = (
+        Node(type, {"axes": [2], "keepdims": 1}, (0,), (2,), "short"),
+        Node("Mul", {}, (2, 1), (3,), "weighted"),
+        Node("ReduceSum", {"axes": [1], "keepdims": 0}, (3,), (4,), "sum"),
+    )
+    group = Group(f"{type}_{terms}_{dtype}", values, 2, (False, False), {}, operators, (4,))
+    short = np.stack([expected(type, row) for row in x.reshape(-1, terms)]).reshape(6, 5, 1)
+    wide = short.astype(np.float64) if x.dtype.kind == "f" else short
+    return group, [x, y], (wide * y).sum(1).astype(dtype)
+
+
+SHORT = [
+    *((f"Reduce{type}", "float32") for type in (*TYPES, "Min", "L1", "SumSquare", "LogSum")),
+    *((f"Reduce{type}", "int32") for type in ("Sum", "Max", "Prod", "SumSquare")),
+    ("ReduceSum", "float16"),
+    ("ReduceMax", "int64"),
+]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+def test_reductions_of_few_terms_are_computed_where_they_are_read():
+    given = [weighted(type, terms, dtype) for terms in (2, 8, 9) for type, dtype in SHORT]
+    made = [(generate(group, TARGET), group, arrays) for group, arrays, _ in given]
+    for kernel, group, arrays in made:
+        few = arrays[0].shape[-1] <= GPU.few_terms
+        assert (len(kernel.launches) == 1) == few, group.name
+    for (result,), (group, _, wanted) in zip(emulate_all(made), given, strict=True):
+        tolerance = 2e-3 if wanted.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(result, wanted, tolerance, err_msg=group.name)
