@@ -223,7 +223,9 @@ def _model(
     node: onnx.NodeProto, opset: int, runs: Sequence[Mapping[str, Value]], draw: Draw
 ) -> onnx.ModelProto | None:
     """The model of a node; its inputs have sizes where all runs have the same, now and then."""
-    expected = next((e for run in runs if (e := _judged(node, opset, run)) is not None), None)
+    judged = (_judged(node, opset, run) for run in runs)
+    # an empty sequence does not say what the type of its tensors is
+    expected = next((e for e in judged if e and all(map(_has_type, e.values()))), None)
     if expected is None:
         return None
     fixed = draw.chance(0.3)
@@ -231,6 +233,10 @@ def _model(
     outputs = [_info(name, [expected[name]], False) for name in node.output if name]
     graph = helper.make_graph([node], "contents", infos, outputs)
     return helper.make_model(graph, opset_imports=_imports(opset), ir_version=10)
+
+
+def _has_type(value: Value) -> bool:
+    return not _is_list(value) or len(value) > 0
 
 
 def _imports(opset: int) -> list[onnx.OperatorSetIdProto]:
