@@ -97,5 +97,4 @@ def _timeline(schedule: Schedule, spans: Sequence[TimeSpan] | None) -> str:
     return picture(schedule, spans, "predicted run")
 
 
-# a room below this one cannot import it: notebooks look the method up when they show a schedule
-Schedule._repr_html_ = schedule_html  # pyright: ignore
+Schedule._notebook_view = schedule_html  # pyright: ignore[reportPrivateUsage]

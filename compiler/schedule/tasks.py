@@ -3,10 +3,10 @@
 Sizes and offsets are in bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from compiler.support.arguments import check_arguments, choice_of
 from compiler.support.dag import runs
@@ -133,6 +133,8 @@ class Schedule:
     name: str
     allocations: tuple[Allocation, ...]
     tasks: tuple[Task, ...]
+    _notebook_view: ClassVar[Callable[["Schedule"], str]]
+    """The HTML of a schedule: `compiler.display.html`, a room above this one, sets it."""
 
     @property
     def streams(self) -> int:
@@ -163,3 +165,7 @@ class Schedule:
             f"<Schedule {self.name!r}: {counted(len(self.tasks), 'task')} of"
             f" {counted(kernels, 'kernel')} on {counted(self.streams, 'stream')}>"
         )
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: a table and the order of the tasks."""
+        return Schedule._notebook_view(self)

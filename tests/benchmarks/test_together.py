@@ -54,7 +54,11 @@ def test_a_row_that_hangs_is_killed_and_lets_the_others_go_on(tmp_path: Path):
 
 def test_without_a_lock_there_is_nothing_to_wait_for(monkeypatch: pytest.MonkeyPatch):
     asked: list[object] = []
-    monkeypatch.setattr("fcntl.flock", lambda *lock: asked.append(lock))
+
+    def flock(descriptor: int, _: int) -> None:
+        asked.append(descriptor)
+
+    monkeypatch.setattr("fcntl.flock", flock)
     take_turn(None)
     assert not asked
     take_turn(7)

@@ -43,7 +43,7 @@ def test_each_run_gives_what_the_option_names(rows: str):
 def test_without_it_the_error_names_the_option(rows: str):
     module = compiler.compile(model(rows=rows), budget=0)
     np.testing.assert_allclose(module.run({"x": X})["y"], X @ W + np.arange(4), rtol=1e-6)
-    with pytest.raises(ShapeError, match=r"`overridable` of compiler\.compile"):
+    with pytest.raises(ShapeError, match=r"`overridable` of flowloom\.compile"):
         module.run({"x": X, "w": W})
 
 

@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from textwrap import fill
 
-from compiler.tools.doctor import examine, targets
+from compiler.tools.cli.doctor import examine, targets
 
 
 def run(options: Namespace) -> int:

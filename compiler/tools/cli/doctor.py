@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 from compiler import __version__
 from compiler.backends.cpu.driver import usable_threads
+from compiler.backends.cuda.driver import bindings, check_status, version_text
+from compiler.backends.hip.driver import HipRuntime
 from compiler.emulator.compile import host_compiler
 from compiler.errors import DeviceError, FlowloomError, KernelError
 from compiler.kernels.building import KernelCache
@@ -56,7 +58,7 @@ def examine() -> dict[str, list[Diagnosis]]:
     """The checks of this machine, by the section that lists them."""
     return {
         "Flowloom": [
-            Diagnosis("flowloom", "ok", f"{__version__} in {Path(__file__).parents[1]}"),
+            Diagnosis("flowloom", "ok", f"{__version__} in {Path(__file__).parents[2]}"),
             Diagnosis("Python", "ok", f"{platform.python_version()} ({sys.executable})"),
             *_packages(),
         ],
@@ -155,8 +157,6 @@ def _processor() -> Iterator[Diagnosis]:
 
 
 def _cuda_devices() -> str:
-    from compiler.backends.cuda.driver import bindings, check_status, version_text
-
     library: Any = bindings()
     count: int = check_status(library.cuDeviceGetCount())
     if not count:
@@ -191,8 +191,6 @@ def _hip_compiler() -> str:
 
 
 def _hip_devices() -> str:
-    from compiler.backends.hip.driver import HipRuntime
-
     device = HipRuntime.open().device(0)
     return f"{device.name} ({device.architecture})"
 
