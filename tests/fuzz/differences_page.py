@@ -16,7 +16,7 @@ ONNX text, or numpy where the text says nothing, unless the first table says how
 ## Warnings when a model is compiled
 
 Attributes, types and shapes show these differences, which are larger than rounding. A node that
-meets a rule is named by a `compiler.SemanticsWarning`, and follows the ONNX text, until somebody
+meets a rule is named by a `flowloom.SemanticsWarning`, and follows the ONNX text, until somebody
 chooses: `compile(..., semantics="onnxruntime")` for all rules, or for one by
 `semantics={"lstm-clip-cell": "onnxruntime"}`, where `"*"` stands for the others;
 `--semantics onnxruntime` and `--semantics lstm-clip-cell=onnxruntime` on the command line. `"onnx"`
