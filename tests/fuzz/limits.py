@@ -27,6 +27,7 @@ LIMITS = {
     r"IsPrimitiveDataType<T>": "Resize of bytes by cubics",
     "narrowing_error": "integers of Resize's antialiasing near the limits of their type",
     r"scale_ > 0 \|\| std::isnan": "Attention whose scale is 0, which gives means",
+    r"attn_mask == nullptr \|\| attn_mask->Shape": "masks of Attention that all queries share",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""
