@@ -34,14 +34,7 @@ from compiler.frontend.evaluate import (
     type_proto,
 )
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import (
-    Attributes,
-    Contradiction,
-    Graph,
-    Unsupported,
-    Value,
-    constant,
-)
+from compiler.frontend.graph import Attributes, Contradiction, Graph, Unsupported, Value, constant
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.frontend.indices import IndexWatch
