@@ -11,7 +11,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from compiler.kernels.ops.common import sort_key
+from compiler.kernels.ops.common import is_nan, sort_key
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.opaque import ROLLED, loops, mutable, turns, workspace
 from compiler.kernels.ops.selection.top_k import (
@@ -30,12 +30,24 @@ SIDES = 4
 
 
 def _larger(a: Any, b: Any) -> Any:
-    """The larger of two numbers, NaN if one is: no box shares anything with one that has NaN."""
-    return tirx.Select(tirx.any(a > b, tirx.NE(a, a)), a, b)
+    """The larger of two numbers; `b` if one is NaN."""
+    return tirx.Select(a > b, a, b)
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    return tirx.Select(tirx.any(a < b, tirx.NE(a, a)), a, b)
+    return tirx.Select(a < b, a, b)
+
+
+def _placed(sides: list[Any]) -> list[Any]:
+    """The sides of a box; of one that has NaN, sides between which nothing is shared with others.
+
+    So the loop over boxes compares numbers alone.
+    """
+    lost = T.bind(tirx.any(*map(is_nan, sides)))
+    nowhere = [sign * tirx.infinity("float32") for sign in (1, 1, -1, -1)]
+    return [
+        T.bind(tirx.Select(lost, other, side)) for side, other in zip(sides, nowhere, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -73,14 +85,16 @@ class _Kept:
                 for axis in range(2)
             )
             own[self.at(SIDES + 1, i)] = _larger(height, zero) * _larger(width, zero)
-        any_one = mutable()
-        any_one[0] = tirx.const(0, "int32")
+        all_fit = mutable()
+        all_fit[0] = tirx.const(1, "int32")
         with turns(count) as i:
             shared = own[self.at(SIDES + 1, i)]
             part = shared / (area + own[self.at(SIDES, i)] - shared)
             part = tirx.Select(shared > zero, part, zero)
-            any_one[0] = any_one[0] | tirx.Not(part <= widest).astype("int32")
-        return any_one[0]
+            # TVM makes `part > widest` of the contrary of this, and that is false of NaN
+            fits = tirx.Select(part <= widest, tirx.const(1, "int32"), tirx.const(0, "int32"))
+            all_fit[0] = all_fit[0] & fits
+        return tirx.EQ(all_fit[0], 0)
 
 
 @lowering(KEPT_BOXES)
@@ -109,9 +123,9 @@ def lower_kept_boxes(context: Context) -> list[te.Tensor]:
                 best = tirx.max(tirx.min(best, expression(count - 1)), 0)
                 _take(heap, size)
                 first = (row // classes * count + best) * SIDES
-                sides = [T.bind(boxes[first + side]) for side in range(SIDES)]
+                sides = _placed([T.bind(boxes[first + side]) for side in range(SIDES)])
                 area = T.bind((sides[2] - sides[0]) * (sides[3] - sides[1]))
-                with T.If(tirx.EQ(kept.overlaps(taken[0], sides, area, widest[0]), 0)), T.Then():
+                with T.If(tirx.Not(kept.overlaps(taken[0], sides, area, widest[0]))), T.Then():
                     place = T.bind(taken[0])
                     kept.add(place, sides, area)
                     with T.If(tirx.all(place >= 0, place < expression(most))), T.Then():
@@ -139,7 +153,7 @@ def _candidates(heap: RowEntries, scores: Any, first: Any, count: Any, least: An
     def add(at: Any) -> None:
         score = T.bind(scores[first + at])
         key = sort_key(score, "int32", False)
-        key = tirx.Select(tirx.NE(score, score), tirx.min_value("int32"), key)
+        key = tirx.Select(is_nan(score), tirx.min_value("int32"), key)
         chosen: Any = tirx.const(1, "bool") if least is None else score > least
         with T.If(chosen), T.Then():
             place = T.bind(size[0])
