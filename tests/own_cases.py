@@ -5,6 +5,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
+from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.operator_cases import FLOATS, Array, Case, Draw
 
 
@@ -31,6 +32,24 @@ def fourier_transform(d: Draw) -> Case:
     flags = {"inverse": int(d.flag()), "half": int(half)}
     attributes = {"length": length, "bins": d.integer(1, length), **flags}
     return Case("FourierTransform", [*parts], attributes, 1 if half else 2)  # which are real
+
+
+def kept_boxes(d: Draw) -> Case:
+    """KeptBoxes of few coordinates, in half the uses with NaN and infinity among all numbers."""
+    images, classes, count, odd = d.integer(1, 2), d.integer(1, 3), d.integer(1, 40), d.flag()
+    corners = d.array((images, count, 2, 2), "float32", odd)
+    boxes = np.sort(corners, axis=2).reshape(images, count, 4)
+    scores = d.array((images, classes, count), "float32", odd)
+    widest = np.array(d.one(0.0, 0.25, 0.5, 1.0), np.float32)
+    least = d.array((), "float32") if d.flag() else None
+    return Case("KeptBoxes", [boxes, scores, widest, least], {"most": d.integer(1, count)}, 2)
+
+
+def nonzero_positions(d: Draw) -> Case:
+    """NonZeroPositions of as many elements as its count says, also of none, and of a scalar."""
+    x = d.array(d.shape(), d.one(*ELEMENT_BYTES), True)
+    x = np.where(d.random.random(x.shape) < d.one(0, 0.3, 1), np.zeros_like(x), x).astype(x.dtype)
+    return Case("NonZeroPositions", [x], {"count": int(np.count_nonzero(x))}, 2)
 
 
 def partial_ranges(d: Draw) -> Case:
@@ -90,6 +109,8 @@ FAMILIES: dict[str, Callable[[Draw], Case]] = {
     for f in (
         float8_contraction,
         fourier_transform,
+        kept_boxes,
+        nonzero_positions,
         partial_ranges,
         positions,
         recurrence,

@@ -45,7 +45,7 @@ def test_every_operator_has_a_generator():
     made_with_others = {"Upsample", "SequenceEmpty", "SequenceInsert", "SequenceLength"}
     within = {"SequenceAt", "SequenceErase", "ConcatFromSequence"}
     rewritten = {"ConvFloat8", "FourierTransform", "MatMulFloat8", "PartialRanges", "Recurrence"}
-    rewritten |= {"Positions", "ScatterOrder", "SegmentReduce"}
+    rewritten |= {"KeptBoxes", "NonZeroPositions", "Positions", "ScatterOrder", "SegmentReduce"}
     assert {*KINDS, *RULES} - FAMILIES.keys() <= made_with_others | within | rewritten
 
 

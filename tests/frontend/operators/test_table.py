@@ -10,7 +10,9 @@ from compiler.frontend.rules.contrib.signatures import SIGNATURES
 from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
     FOURIER,
+    KEPT_BOXES,
     KINDS,
+    NONZERO_POSITIONS,
     OPERATORS,
     PARTIAL_RANGES,
     POSITIONS,
@@ -37,6 +39,8 @@ OF_NO_SCHEMA = {
 OWN = {
     *FLOAT8_CONTRACTIONS,
     FOURIER,
+    KEPT_BOXES,
+    NONZERO_POSITIONS,
     PARTIAL_RANGES,
     POSITIONS,
     RECURRENCE,
