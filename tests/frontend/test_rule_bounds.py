@@ -134,7 +134,12 @@ BOUNDED = {
     "sampling.py:rewrite_affine_grid": "one number",
     "group_query.py:_lengths": "one number",
     "others.py:rewrite_inverse": "at most _LARGEST_INVERSE squared",
-    "quantised.py:integer_convolution": "as many as the weights",
+    "arithmetic.py:integer_convolution": "as many as the weights",
+    "dequantised.py:is_same": "one number",
+    "dynamic.py:_factor": "one number",
+    "four_bits.py:four_bits": "as many as the scales",
+    "four_bits.py:_by_block": "as many as the weights",
+    "tensor_cores.py:_shares": "as many as the pixels of an image",
     "counted.py:rewrite_constant_of_shape": "one number",
     "onnxruntime_resize.py:_use": "one number, broadcast",
     "onnxruntime_resize.py:_weighted": "one number",
@@ -144,7 +149,8 @@ BOUNDED = {
 
 def filling_functions() -> Iterator[str]:
     """The functions of rules that call a function of numpy that fills an array."""
-    for path in sorted((ROOT / "frontend" / "rules").rglob("*.py")):
+    rooms = (ROOT / "frontend" / name for name in ("rules", "quantised"))
+    for path in sorted(path for room in rooms for path in room.rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef) and any(map(_fills, ast.walk(function))):
                 yield f"{path.name}:{function.name}"
