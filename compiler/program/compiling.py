@@ -59,7 +59,7 @@ from compiler.program.symbolic import (
 from compiler.program.symbolic_segments import SymbolicSegments
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
-from compiler.tensors.assumptions import assuming
+from compiler.tensors.assumptions import Assumptions, assuming
 from compiler.tensors.extents import NotForAllSizes, Shape
 
 _LOG = logging.getLogger("compiler.program")
@@ -251,7 +251,11 @@ class SegmentCompiler:
         measures = self._measures and may_measure(request.source.nodes.values())
         while measures or any(symbols_in(axes)):
             with assuming() as assumptions:
-                folding = self._folded(request, axes)
+                try:
+                    folding = self._folded(request, axes)
+                except (ModelError, ShapeError):  # the example size may be at fault
+                    _check_measured(assumptions)
+                    raise
                 if not isinstance(folding, FoldedGraph) or not folding.graph.outputs:
                     return None
                 if is_small(folding.graph):
@@ -259,14 +263,12 @@ class SegmentCompiler:
                 measured = measured_by(folding.graph)
                 if not measured and not any(symbols_in(axes)):
                     return None
-                if condition := assumptions.on_measured():
-                    raise NotForAllSizes(f"{condition} holds for some data only")
+                _check_measured(assumptions)
                 if values := assumptions.in_place_of_symbols():
                     axes = with_extents(axes, values)
                     continue
                 built = build_symbolic(folding.graph, self._symbolic_settings(request))
-            if condition := assumptions.on_measured():
-                raise NotForAllSizes(f"{condition} holds for some data only")
+            _check_measured(assumptions)
             if pinned := assumptions.pinned():
                 raise NotForAllSizes(f"{', '.join(map(str, pinned))} is taken as a number")
             built = replace(built, weights=self._weights.shared(built.weights))
@@ -413,6 +415,12 @@ class SegmentCompiler:
             module.close()
         if self._resident is not None:
             self._resident.release()
+
+
+def _check_measured(assumptions: Assumptions) -> None:
+    """Raise NotForAllSizes where what was computed holds for some of the sizes measured only."""
+    if condition := assumptions.on_measured():
+        raise NotForAllSizes(f"{condition} holds for some data only")
 
 
 def _first_line(error: Exception) -> str:

@@ -121,6 +121,21 @@ def test_what_holds_for_some_data_only_is_divided(caplog: pytest.LogCaptureFixtu
     assert any("is not one schedule" in message for message in messages(caplog))
 
 
+def test_what_does_not_fit_the_most_that_there_may_be_is_divided(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    text = """g (float[1, 9, 5, 5] x, int64[1] k) => (float[1, c, 10, 10] y)
+        { t, i = TopK<axis = 1>(x, k)  y = DepthToSpace<blocksize = 2>(t) }"""
+    x = np.random.default_rng(0).standard_normal((1, 9, 5, 5)).astype("f4")
+    with caplog.at_level(logging.WARNING, LOGGER):
+        module, model = compiled(text), model_of(text)
+        for k in (4, 8):
+            check(module, model, {"x": x, "k": np.array([k])})
+    assert any("is not one schedule" in message for message in messages(caplog))
+    with pytest.raises(ShapeError, match="9 channels"):
+        module.run({"x": x, "k": np.array([9])})
+
+
 def test_a_task_must_wait_for_the_size_that_it_depends_on() -> None:
     symbolic = segment_of(compiled(MODELS["elements"])).build.schedule
     measuring = certified_for_all_sizes(symbolic).measuring
