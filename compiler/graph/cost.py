@@ -13,8 +13,11 @@ from xdsl.ir import SSAValue
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.nodes import example_node
 from compiler.ir.types import example_bytes, example_shape
+from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS, Kind
+from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.target.target import Target
+from compiler.tensors.extents import symbols_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,21 @@ FILLING_TILE = 128 * 128
 def roofline_of(target: Target) -> Roofline:
     """The roofline of a target."""
     return replace(GPU, filling=target.device.sms * FILLING_TILE) if target.is_gpu else CPU
+
+
+def unrolled_terms(
+    kind: str, axes: Iterable[int], shape: Shape, repeated: int, few_terms: int
+) -> int:
+    """How often a reduction over axes, if it is computed where it is read, computes an element
+    before it; 0 of any other operator, and of more terms than a few.
+
+    `repeated` is how often what it reads does so: each of its terms repeats that.
+    """
+    if kind not in LISTED_REDUCTIONS:
+        return 0
+    terms = prod(shape[axis] for axis in axes)
+    is_few = not symbols_of(terms) and 1 < terms and terms * repeated <= few_terms
+    return int(terms) * repeated if is_few else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.graph.attention import find_attentions
+from compiler.graph.cost import roofline_of
 from compiler.graph.network import GraphNetwork, read_network
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
@@ -102,6 +103,7 @@ class TermCosts:
         self.like = like
         self.kernels = kernels
         self._bandwidth = kernels.target.device.bandwidth
+        self._few_terms = roofline_of(kernels.target).few_terms
         self._known: dict[Hashable, TaskDemand] = {}
         self._by_term: dict[Term, TaskDemand] = {}
         self._by_members: dict[tuple[Term, ...], TaskDemand] = {}
@@ -114,7 +116,7 @@ class TermCosts:
         weight = alpha if policy == "autograph" else 0.0
 
         def mixed(graph: Graph) -> float:
-            kernels = kernels_of(graph)
+            kernels = kernels_of(graph, self._few_terms)
             times = [self.time(kernel) for kernel in kernels]
             return mixed_cost(kernels, times, weight)
 
@@ -122,7 +124,7 @@ class TermCosts:
 
     def makespan(self, graph: Graph) -> float:
         """The simulated time of a graph with a stream for each chain."""
-        kernels = kernels_of(graph)
+        kernels = kernels_of(graph, self._few_terms)
         demands = [self.kernel(kernel) for kernel in kernels]
         simulator = Simulator(demands, self.kernels.target.device)
         edges = [(u, v) for v, kernel in enumerate(kernels) for u in kernel.after]

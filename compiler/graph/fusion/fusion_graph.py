@@ -14,9 +14,7 @@ from compiler.ir.types import shape_of
 from compiler.net.attributes import Shape
 from compiler.net.node import Node
 from compiler.net.operators import KINDS, OPERATORS, Kind
-from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.support.dag import DAG
-from compiler.tensors.extents import Extent, symbols_of
 from compiler.tensors.row_major import squeezed_shape
 
 _INLINE = (Kind.ELEMENTWISE, Kind.INJECTIVE)
@@ -202,19 +200,18 @@ def _describe(graph: FusionGraph, v: int) -> None:
 def _unroll(graph: FusionGraph, v: int, few_terms: int) -> None:
     """Make a node injective if it is a reduction of few terms, and count its terms in any case."""
     node, op = graph.node(v), graph.network.operations[v]
-    terms: Extent = 1
+    terms = 0
     rows = graph.rows.get(v)
-    if isinstance(op, OperatorOp) and rows and node.type in LISTED_REDUCTIONS:
-        shape = graph.network.values[node.operand(0)].shape
-        reduces = OPERATORS[node.type].facts.reduces
-        assert reduces is not None, "it has rows"
-        if not _meets(op, rows.shape):
-            terms = prod(shape[axis] for axis in set(reduces(node_of(op))))
     repeated = max((graph.terms[edge.source] for edge in graph.edges[v]), default=1)
-    if not symbols_of(terms) and 1 < terms and terms * repeated <= few_terms:
+    if isinstance(op, OperatorOp) and rows and (reduces := OPERATORS[node.type].facts.reduces):
+        shape = graph.network.values[node.operand(0)].shape
+        axes = set(reduces(node_of(op)))
+        terms = cost.unrolled_terms(node.type, axes, shape, repeated, few_terms)
+        terms = 0 if terms and _meets(op, rows.shape) else terms
+    if terms:
         graph.kinds[v] = Kind.INJECTIVE
         graph.costs[v] = replace(graph.costs[v], light=False)
-        graph.terms[v] = int(terms) * repeated
+        graph.terms[v] = terms
     else:
         graph.terms[v] = repeated if graph.kinds[v] in _INLINE else 1
 

@@ -62,7 +62,7 @@ def roofline_cost(policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
         return costs[term]
 
     def cost(graph: Graph) -> float:
-        kernels = kernels_of(graph)
+        kernels = kernels_of(graph, roofline.few_terms)
         times = [time(kernel.term) for kernel in kernels]
         return mixed_cost(kernels, times, alpha if policy == "autograph" else 0.0)
 

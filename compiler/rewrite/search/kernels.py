@@ -3,14 +3,18 @@
 `fuse-operators` decides in the end; the search's best graphs go through it before one is chosen.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 from compiler.graph.attention import AttentionSizes
+from compiler.graph.cost import unrolled_terms
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.operators.injective import PARTS
+from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.support.dag import finish_times
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -193,8 +197,9 @@ _NONE = frozenset[int]()
 class TermKernel:
     """A kernel: the term that decides its time, and the kernels that it waits for, by number.
 
-    `fused` is the number of operators in its epilogue, which read `nbytes` of other kernels'
-    tensors; `members` are all operators of an attention, none of another kernel.
+    `fused` is the number of operators in its epilogue, and of reductions of few terms before it,
+    which read `nbytes` more of other kernels' tensors; `members` are all operators of an attention,
+    none of another kernel.
     """
 
     term: Term
@@ -204,12 +209,16 @@ class TermKernel:
     members: tuple[Term, ...] = ()
 
 
-def kernels_of(graph: Graph) -> list[TermKernel]:
+def kernels_of(graph: Graph, few_terms: int = 0) -> list[TermKernel]:
     """The kernels of a graph, in order: an elementwise operator is fused with the one before it,
-    and an attention is one kernel."""
+    and an attention is one kernel.
+
+    A reduction of at most `few_terms` is computed by another one that alone reads it.
+    """
     terms = reachable(graph)
     attentions = attentions_of(graph, terms)
     inside = frozenset(term for members in attentions.values() for term in members)
+    unrolled = _unrolled(graph, terms, inside, few_terms) if few_terms else {}
     kernels: list[_Growing] = []
     made_by: dict[Term, frozenset[int]] = {}
     for term in terms:
@@ -220,7 +229,7 @@ def kernels_of(graph: Graph) -> list[TermKernel]:
         if inside and term in attentions:
             made_by[term] = frozenset({len(kernels)})
             kernels.append(_Growing(term, awaited, members=attentions[term]))
-        elif (inside and term in inside) or is_view(term):
+        elif (inside and term in inside) or term in unrolled or is_view(term):
             made_by[term] = awaited
         elif (fused := _fused_with(term, made_by, awaited)) is not None:
             made_by[term] = fused
@@ -228,7 +237,32 @@ def kernels_of(graph: Graph) -> list[TermKernel]:
         else:
             made_by[term] = frozenset({len(kernels)})
             kernels.append(_Growing(term, awaited))
+            kernels[-1].compute(term.inputs[0], unrolled)
     return [kernel.finished for kernel in kernels]
+
+
+def _unrolled(
+    graph: Graph, terms: Sequence[Term], inside: Set[Term], few_terms: int
+) -> dict[Term, int]:
+    """The reductions that others compute, with how often these compute an element before them.
+
+    `terms` are those of the graph, inputs first; those `inside` attentions are no such reductions.
+    """
+    every = (term for term in terms if term.kind in LISTED_REDUCTIONS)
+    listed = [term for term in every if not term.constant and term not in inside]
+    if len(listed) < 2:
+        return {}
+    reads = Counter(operand for term in terms for operand in term.operands)
+    few: dict[Term, int] = {}
+    unrolled: dict[Term, int] = {}
+    for term in listed:
+        (source,) = term.operands
+        if source in few and reads[source] == 1 and source not in graph:
+            unrolled[source] = few[source]
+        axes, repeated = cast(Sequence[int], term.attributes["axes"]), unrolled.get(source, 1)
+        if often := unrolled_terms(term.kind, axes, source.shape, repeated, few_terms):
+            few[term] = often
+    return unrolled
 
 
 def _all_of(sets: Sequence[frozenset[int]]) -> frozenset[int]:
@@ -252,14 +286,26 @@ class _Growing:
         self.fused += 1
         for operand in term.operands:
             if not operand.constant and made_by[operand].isdisjoint(kernels):
-                self.nbytes += prod(operand.shape) * ELEMENT_BYTES[operand.dtype]
+                self.nbytes += _nbytes(operand)
                 self.after |= made_by[operand]
+
+    def compute(self, operand: Term | None, unrolled: Mapping[Term, int]) -> None:
+        """Add the reductions of few terms that an operand is."""
+        while operand is not None and operand in unrolled:
+            (source,) = operand.operands
+            self.fused += 1
+            self.nbytes += _nbytes(source) - _nbytes(operand)
+            operand = source
 
     @property
     def finished(self) -> TermKernel:
         """The kernel with all its operators."""
         awaited = tuple(sorted(self.after))
         return TermKernel(self.term, awaited, self.fused, self.nbytes, self.members)
+
+
+def _nbytes(term: Term) -> int:
+    return prod(term.shape) * ELEMENT_BYTES[term.dtype]
 
 
 def is_view(term: Term) -> bool:

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 
 from compiler.frontend.importing import import_model
+from compiler.graph.cost import roofline_of
 from compiler.graph.rewriting.dataflow import read_terms
 from compiler.graph.rewriting.terms import Terms
-from compiler.graph.targets import set_target
+from compiler.graph.targets import set_target, target_of
 from compiler.ir.edit import graphs_of
 from compiler.passes.pipeline import default_pipeline, parse, split_phases
 from compiler.passes.runner import Runner
@@ -19,17 +20,21 @@ from tests.strategies import Model, dataflow_graphs
 
 @pytest.mark.parametrize(
     ("network", "more"),
-    [("googlenet", 0), ("resnet50", 0), ("skresnet34", 0.11), ("distilbert", 0.02)],
+    [("googlenet", 0), ("resnet50", 0), ("skresnet34", 0.12), ("distilbert", 0.02)],
 )
 def test_as_many_as_fusion_makes_of_a_network(network: str, more: float):
-    """Fusion may make fewer: it puts a Mul before the reduction that reads it."""
+    """Fusion may make fewer: it puts a Mul before the reduction that reads it.
+
+    Of these skresnet34 has 16, and 135 kernels.
+    """
     module = import_model(zoo.load(network), None, False).module
     set_target(module, "cuda:sm_90:fp16")
     passes, _ = split_phases(parse(default_pipeline()))
     place = [step.name for step in passes].index("substitute")
     Runner(verified=False).run(module, passes[:place])
     (graph,) = graphs_of(module)
-    counted = len(kernels_of(read_terms(graph, Terms()).graph))
+    few_terms = roofline_of(target_of(graph)).few_terms
+    counted = len(kernels_of(read_terms(graph, Terms()).graph, few_terms))
     Runner(verified=False).run(module, passes[place + 1 :])
     (graph,) = graphs_of(module)
     made = len(list(graph.groups))
@@ -67,6 +72,25 @@ def test_a_concat_along_an_inner_axis_is_a_kernel():
     both = build.op("Concat", *pair, shape=(2, 8), axis=1)
     _, found = read(Model(build.finish(both), {}, {}))
     assert [kernel.term.kind for kernel in kernels_of(found.graph)][-1] == "Concat"
+
+
+def test_a_reduction_of_few_terms_is_computed_by_the_one_that_alone_reads_it():
+    build = GraphBuilder()
+    x = build.input("x0", (2, 4, 2, 64))
+    pairs = build.op("ReduceSum", x, shape=(2, 4, 64), axes=[2], keepdims=0)
+    fours = build.op("ReduceMax", pairs, shape=(2, 64), axes=[1], keepdims=0)
+    last = build.op("ReduceSum", fours, shape=(2,), axes=[1], keepdims=0)
+    graph = read(Model(build.finish(last), {}, {}))[1].graph
+
+    def found(few_terms: int) -> list[tuple[str, int, int]]:
+        kernels = kernels_of(graph, few_terms)
+        return [(kernel.term.kind, kernel.fused, kernel.nbytes) for kernel in kernels]
+
+    assert found(1) == [("ReduceSum", 0, 0), ("ReduceMax", 0, 0), ("ReduceSum", 0, 0)]
+    assert found(7) == [("ReduceMax", 1, 4 * (1024 - 512)), ("ReduceSum", 0, 0)]
+    assert found(8) == [("ReduceSum", 2, 4 * (1024 - 128))]
+    both = kernels_of((*graph, graph[0].operands[0]), 8)
+    assert [kernel.term.kind for kernel in both] == ["ReduceMax", "ReduceSum"]
 
 
 def test_a_sum_is_fused_with_the_later_convolution_and_waits_for_the_other():
