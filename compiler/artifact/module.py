@@ -132,16 +132,17 @@ class Module:
         self._backend = backend(content.target)
         self._backend.check_options(options)
         self.build_seconds = dict(build_seconds or {})
-        self._content = replace(
-            content,
-            kernels=dict(content.kernels),
-            weights=place_weights(content.schedule, content.weights),
-            requirements=content.requirements or self._backend.requirements(content.target),
-        )
         self._options = options
         self._lock = Lock()
         self._loaded = loaded
-        self._check()
+        with taking("Module", content=content):  # records by hand may hold anything
+            self._content = replace(
+                content,
+                kernels=dict(content.kernels),
+                weights=place_weights(content.schedule, content.weights),
+                requirements=content.requirements or self._backend.requirements(content.target),
+            )
+            self._check()
 
     @classmethod
     def of(cls, built: "Build", options: Mapping[str, Any]) -> Self:
@@ -225,7 +226,8 @@ class Module:
     def _load(self) -> Executable:
         with self._lock:
             if self._loaded is None:
-                self._backend.check(self.requirements)
+                with taking(f"the target {self.target}", requirements=self.requirements):
+                    self._backend.check(self.requirements)
                 self._check()
                 costs = {} if self.choice is None else {"costs": self.choice.schedule.costs}
                 library = self.content.library

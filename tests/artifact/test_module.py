@@ -3,8 +3,8 @@
 import copy
 import os
 import pickle
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,15 @@ import pytest
 import compiler
 from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
-from compiler.errors import ArgumentError, ArtifactError, KernelError, ScheduleError
+from compiler.errors import (
+    ArgumentError,
+    ArtifactError,
+    FlowloomError,
+    KernelError,
+    ScheduleError,
+)
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import Schedule, Task
+from compiler.schedule.tasks import Allocation, Schedule, Task
 from compiler.verify import certificate
 from compiler.verify.seals import sealed_kernel, unsealed_code
 from tests.backends.objects import chain, kernels, reference, values
@@ -165,3 +171,42 @@ def test_what_a_module_cannot_have_among_its_parts_is_refused_by_name(wrong: str
     given[wrong] = {**parts, next(iter(parts)): [1.0]}
     with pytest.raises(ArgumentError, match=f"^{wrong} is dict .* a mapping from names to"):
         Module(Artifact(**given))
+
+
+ODD: list[Any] = [None, 0, "x", [], {}, (1,), object()]
+"""Values that hardly any field of a record takes."""
+
+
+def odd_records() -> Iterator[tuple[Schedule, dict[str, KernelSpec]]]:
+    """Schedules and kernels of which one field of one record holds something odd."""
+    schedule, built = chain(), kernels()
+    first = next(iter(built))
+    for odd in ODD:
+        for field in fields(Schedule):
+            yield replace(schedule, **{field.name: odd}), built
+        for field in fields(Task):
+            task = replace(schedule.tasks[0], **{field.name: odd})
+            yield replace(schedule, tasks=(task, *schedule.tasks[1:])), built
+        for field in fields(Allocation):
+            one = replace(schedule.allocations[0], **{field.name: odd})
+            yield replace(schedule, allocations=(one, *schedule.allocations[1:])), built
+        for field in fields(KernelSpec):
+            yield schedule, {**built, first: replace(built[first], **{field.name: odd})}
+
+
+def test_odd_fields_of_records_end_in_errors_of_our_own():
+    refused = 0
+    for schedule, built in odd_records():
+        try:
+            Module(Artifact("cpu", schedule, built, WEIGHTS))
+        except FlowloomError:
+            refused += 1
+    assert refused > 150
+
+
+@pytest.mark.parametrize("target", ["emu", "cuda:sm_90:tf32", "hip:gfx90a"])
+@pytest.mark.parametrize("requirements", [{}, {"architecture": "x"}, {"machine": 5}])
+def test_a_module_of_another_target_is_refused(target: str, requirements: dict[str, Any]):
+    content = replace(made().content, target=target, requirements=requirements)
+    with pytest.raises(FlowloomError):
+        Module(content).run({"x": values(2)})
