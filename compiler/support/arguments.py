@@ -1,13 +1,13 @@
 """Type checks of the public functions' arguments."""
 
 import os
-import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from operator import index
+from threading import TIMEOUT_MAX
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -91,7 +91,8 @@ def _are_paths(value: object) -> bool:
 
 def _is_time(value: object) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 0 <= cast(float, value) <= sys.float_info.max
+    # waits of Python's threads take no more
+    return number and 0 <= cast(float, value) <= TIMEOUT_MAX
 
 
 def whole(least: int = 0, most: int = LARGEST_SIZE) -> ArgumentKind:
@@ -171,6 +172,7 @@ PATH = ArgumentKind(
     _is_file,
 )
 SIZE = whole()
+DURATION = ArgumentKind(f"a number of seconds, at least 0 and at most {TIMEOUT_MAX:.0f}", _is_time)
 MOST_RUN_THREADS = 8192
 """The most threads of a run: Linux is built for at most as many cores."""
 THREAD_COUNT = whole(1, MOST_RUN_THREADS)
@@ -200,7 +202,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "precision": optional(NONEMPTY_TEXT),
     "threads": optional(THREAD_COUNT),
     "dump_ir": optional(PATH),
-    "budget": optional(ArgumentKind("a number of seconds, at least 0", _is_time)),
+    "budget": optional(DURATION),
     "profile": optional(PATH),
     "schedule": optional(PATH),
     "passes": ArgumentKind("a list of passes", _is_list),

@@ -67,7 +67,11 @@ def test_compile_has_no_raw_exception(
         ({"schedule": 5}, "schedule is int 5: it must be a path without NUL"),
         (
             {"budget": float("nan")},
-            "budget is float nan: it must be a number of seconds, at least 0, or",
+            "budget is float nan: it must be a number of seconds, at least 0 and at most",
+        ),
+        (
+            {"budget": 2**70},
+            "budget is int 1180591620717411303424: it must be a number of seconds",
         ),
         ({"input_shapes": {"x": 5}}, "it must be a mapping from input names to lists of sizes"),
         (

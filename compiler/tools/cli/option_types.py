@@ -1,6 +1,7 @@
 """The types of options: each reads a text, and says what it must be."""
 
 from argparse import ArgumentTypeError
+from threading import TIMEOUT_MAX
 
 
 def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -22,7 +23,7 @@ def seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf"):
+    if not 0 <= value <= TIMEOUT_MAX:
         raise ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
 
