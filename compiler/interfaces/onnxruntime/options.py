@@ -14,7 +14,7 @@ from operator import index
 from typing import Any, cast
 
 from compiler.errors import ArgumentError, InvalidArgument
-from compiler.support.arguments import own_errors
+from compiler.support.arguments import own_errors, taking
 
 SEVERITIES = (
     *(logging.DEBUG, logging.INFO, logging.WARNING),
@@ -77,9 +77,10 @@ class CheckedFields:
 
     def __setattr__(self, name: str, value: Any) -> None:
         annotated: Any = type(self).__annotations__.get(name)
-        object.__setattr__(
-            self, name, value if annotated is None else _field(name, annotated, value)
-        )
+        if annotated is not None:
+            with taking(name, value=value):  # its methods are a caller's code
+                value = _field(name, annotated, value)
+        object.__setattr__(self, name, value)
 
 
 def _field(name: str, annotated: Any, value: Any) -> Any:
@@ -247,6 +248,7 @@ def check_run_options(options: Any) -> None:
 
 def set_default_logger_severity(severity: Any) -> None:
     """Show logs from a severity on: 0 verbose, 1 information, 2 warning, 3 error, 4 fatal."""
-    if not isinstance(severity, int) or severity not in range(len(SEVERITIES)):
-        raise InvalidArgument(f"the severity {severity!r} is not one of 0 to 4")
+    with taking("set_default_logger_severity", severity=severity):
+        if not isinstance(severity, int) or severity not in range(len(SEVERITIES)):
+            raise InvalidArgument(f"the severity {severity!r} is not one of 0 to 4")
     logging.getLogger("compiler").setLevel(SEVERITIES[severity])

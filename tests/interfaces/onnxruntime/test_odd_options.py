@@ -185,3 +185,23 @@ def test_a_path_is_a_text(tmp_path: Path):
     compiler.InferenceSession(STATIC, given)
     again = compiler.InferenceSession(tmp_path / "saved")
     np.testing.assert_array_equal(again.run(None, {"x": X})[0], X)
+
+
+class Failing:
+    """An object whose methods fail, as a caller's own may."""
+
+    def _fail(self, *_: object) -> Any:
+        raise OSError("a method of the caller's")
+
+    __repr__ = __str__ = __bool__ = __index__ = __fspath__ = __eq__ = _fail
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("options", [compiler.SessionOptions, compiler.RunOptions])
+def test_methods_of_values_that_fail_end_in_errors_of_our_own(options: type[Any]):
+    made = options()
+    for name in options.__annotations__:
+        with pytest.raises(FlowloomError, match=name):
+            setattr(made, name, Failing())
+    with pytest.raises(FlowloomError, match="severity"):
+        compiler.set_default_logger_severity(Failing())
