@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 Array = NDArray[Any]
 
@@ -80,3 +81,23 @@ class Example:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = runtime.InferenceSession(self.model().SerializeToString(), options)
         return session.run(None, self.feeds)
+
+
+RANDOM = np.random.default_rng(0)
+"""Draws the data of all examples."""
+
+
+def by_reference(example: Example) -> Array:
+    """ONNX's reference implementation."""
+    evaluator: Any = ReferenceEvaluator(example.model())
+    return evaluator.run(None, example.feeds)[0].astype(np.float64)
+
+
+def normal(*shape: int) -> Array:
+    """Random float32 of a shape."""
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def floats(*values: float) -> Array:
+    """A vector of float32."""
+    return np.array(values, np.float32)

@@ -1,43 +1,14 @@
 """A smallest node for each rule of semantics, and its results by the ONNX text."""
 
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
-from tests.frontend.semantics_example import Array, Example
-
-_RANDOM = np.random.default_rng(0)
-
-
-def _by_reference(example: Example) -> Array:
-    """ONNX's reference implementation."""
-    evaluator: Any = ReferenceEvaluator(example.model())
-    return evaluator.run(None, example.feeds)[0].astype(np.float64)
-
-
-def _rounded_integers(example: Example) -> Array:
-    """Integers interpolated in float64 between the two neighbours of (i + 0.5) / scale - 0.5."""
-    (x,) = example.feeds.values()
-    scale = float(np.asarray(example.inputs["scales"])[-1])
-    old = np.arange(x.shape[-1], dtype=np.float64)
-    at: Array = (np.arange(int(len(old) * scale)) + 0.5) / scale - 0.5
-    at = np.clip(at, 0, old[-1])
-    rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
-    return np.rint(np.stack(rows))
-
-
-def _filled_integers(example: Example) -> Array:
-    """Rows of four at 8 positions of (-1.5, ..., 4.5), and what is nearest to the fill outside."""
-    (x,) = example.feeds.values()
-    at = np.linspace(-1.5, 4.5, 8)
-    nearest = np.clip(np.ceil(at - 0.5).astype(int), 0, 3)
-    fill = np.rint(example.attributes["extrapolation_value"])
-    return np.where((at < 0) | (at > 3), fill, x[:, nearest]).astype(np.float64)
+from tests.frontend.resize_examples import RESIZE_EXAMPLES
+from tests.frontend.semantics_example import Array, Example, by_reference, floats, normal
 
 
 def _inverse_of_half(example: Example) -> Array:
@@ -62,25 +33,6 @@ def _rectified_by_channel(example: Example) -> Array:
     """With a slope for each channel, as before opset 7."""
     x, slope = example.feeds["x"], np.asarray(example.inputs["slope"])[:, None]
     return np.where(x < 0, x * slope, x)
-
-
-def _resampled(example: Example) -> Array:
-    """Rows interpolated in float64 at i / scale."""
-    (x,) = example.feeds.values()
-    scale = float(np.asarray(example.inputs["scales"])[-1])
-    old = np.arange(x.shape[-1], dtype=np.float64)
-    rows: list[Array] = [np.interp(old / scale, old, row.astype(np.float64)) for row in x]
-    return np.stack(rows)
-
-
-def _cropped(example: Example) -> Array:
-    """Rows interpolated in float64 at as many positions from one end of a region to the other."""
-    (x,) = example.feeds.values()
-    start, end = np.asarray(example.inputs["roi"], np.float64) * (x.shape[1] - 1)
-    old = np.arange(x.shape[1], dtype=np.float64)
-    at: Array = start + old * (end - start) / old[-1]
-    rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
-    return np.stack(rows)
 
 
 def _unpooled(example: Example) -> Array:
@@ -172,140 +124,19 @@ def _recurrent(example: Example) -> Array:
     return np.stack(steps)[:, None]
 
 
-def _normal(*shape: int) -> Array:
-    return _RANDOM.normal(size=shape).astype(np.float32)
-
-
-def _floats(*values: float) -> Array:
-    return np.array(values, np.float32)
-
-
 def _difference(example: Example) -> Array:
     """The difference of the inputs in float64."""
     left, right = (array.astype(np.float64) for array in example.feeds.values())
     return left - right
 
 
-_BYTES = _RANDOM.integers(0, 255, (6, 7)).astype(np.uint8)
-_LINEAR = {"mode": "linear"}
-_CORNERS = {"coordinate_transformation_mode": "align_corners"}
-_CROPS = {"coordinate_transformation_mode": "tf_crop_and_resize"}
-
 EXAMPLES = (
-    Example(
-        "resize-align-corners-scale",
-        "Resize",
-        {"mode": "cubic", **_CORNERS},
-        {"x": _normal(1, 1, 4, 4), "roi": None, "scales": _floats(1, 1, 0.6, 0.6)},
-        _by_reference,
-        ("scales",),
-        free={"x": ("batch", 1, 4, 4)},
-    ),
-    Example(
-        "resize-align-corners-scale",
-        "Resize",
-        _LINEAR | _CORNERS,
-        {"x": _normal(1, 2, 3, 5), "roi": None, "scales": _floats(1, 1, 1, 1.5)},
-        _by_reference,
-        ("scales",),
-        free={"x": ("batch", 2, 3, "width")},
-    ),
-    Example(
-        "resize-align-corners-scale",
-        "Resize",
-        {"mode": "linear", "antialias": 1, **_CORNERS},
-        {"x": _normal(1, 1, 9, 7), "roi": None, "scales": _floats(1, 1, 0.4, 1.3)},
-        _by_reference,
-        ("scales",),
-        free={"x": (1, "channels", 9, 7)},
-    ),
-    Example(
-        "resize-integers",
-        "Resize",
-        _LINEAR,
-        {
-            "x": _RANDOM.integers(0, 255, (6, 7)).astype(np.uint8),
-            "r": None,
-            "scales": _floats(1, 3),
-        },
-        _rounded_integers,
-        ("scales",),
-        free={"x": (6, "width")},
-    ),
-    Example(
-        "resize-integers",
-        "Resize",
-        {"mode": "nearest", "extrapolation_value": -2.75, **_CROPS},
-        {
-            "x": np.arange(12, dtype=np.int32).reshape(3, 4),
-            "roi": _floats(0, -0.5, 1, 1.5),
-            "scales": _floats(1, 2),
-        },
-        _filled_integers,
-        ("roi", "scales"),
-        free={"x": (3, "width")},
-    ),
-    Example(
-        "resize-crop-same-size",
-        "Resize",
-        _LINEAR | _CROPS,
-        {"x": _normal(2, 3), "roi": _floats(0.1, 0.1, 0.9, 0.8), "scales": _floats(1, 2)},
-        _by_reference,
-        ("roi", "scales"),
-        free={"x": (2, "width")},
-    ),
-    Example(
-        "resize-same-size",
-        "Resize",
-        {"mode": "cubic", "antialias": 1},
-        {"x": _normal(1, 1, 4, 6), "roi": None, "scales": _floats(1, 1, 1.2, 1.1)},
-        _by_reference,
-        ("scales",),
-        free={"x": (1, "channels", 4, 6)},
-    ),
-    Example(
-        "resize-same-size",
-        "Resize",
-        {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"},
-        {"x": _normal(3, 4), "roi": None, "scales": _floats(1, 1.2)},
-        _by_reference,
-        ("scales",),
-        free={"x": ("batch", 4)},
-    ),
-    Example(
-        "resize-same-size",
-        "Upsample",
-        _LINEAR,
-        {"x": _normal(3, 9), "scales": _floats(1, 1.1)},
-        _resampled,
-        ("scales",),
-        opset=9,
-        free={"x": ("batch", 9)},
-    ),
-    Example(
-        "resize-same-size",
-        "Resize",
-        _LINEAR,
-        {"x": _normal(3, 9), "scales": _floats(1, 1.1)},
-        _resampled,
-        ("scales",),
-        opset=10,
-        free={"x": ("batch", 9)},
-    ),
-    Example(
-        "resize-same-size",
-        "Resize",
-        _LINEAR | _CROPS | {"axes": [1]},
-        {"x": _normal(4, 6), "roi": _floats(0.1, 0.8), "scales": _floats(1.1)},
-        _cropped,
-        ("roi", "scales"),
-        free={"x": ("batch", 6)},
-    ),
+    *RESIZE_EXAMPLES,
     Example(
         "max-unpool-output-shape",
         "MaxUnpool",
         {"kernel_shape": [2, 2], "strides": [2, 2]},
-        {"x": _normal(1, 1, 2, 2), "places": np.array([[[[5, 7], [13, 15]]]])}
+        {"x": normal(1, 1, 2, 2), "places": np.array([[[[5, 7], [13, 15]]]])}
         | {"shape": np.array([1, 1, 5, 6])},
         _unpooled,
         ("shape",),
@@ -314,7 +145,7 @@ EXAMPLES = (
         "squeeze-empty-axes",
         "Squeeze",
         {},
-        {"x": _normal(1, 3, 1), "axes": np.zeros(0, np.int64)},
+        {"x": normal(1, 3, 1), "axes": np.zeros(0, np.int64)},
         _unchanged,
         ("axes",),
         free={"x": (1, "n", 1)},
@@ -323,7 +154,7 @@ EXAMPLES = (
         "slice-backwards-to-the-end",
         "Slice",
         {},
-        {"x": _normal(5, 3), "starts": np.array([3]), "ends": np.array([2**63 - 1])}
+        {"x": normal(5, 3), "starts": np.array([3]), "ends": np.array([2**63 - 1])}
         | {"axes": np.array([0]), "steps": np.array([-1])},
         _no_rows,
         ("starts", "ends", "axes", "steps"),
@@ -333,7 +164,7 @@ EXAMPLES = (
         "slice-backwards-to-the-end",
         "Slice",
         {},
-        {"x": _normal(5, 3), "starts": np.array([-1, 0], np.int32)}
+        {"x": normal(5, 3), "starts": np.array([-1, 0], np.int32)}
         | {"ends": np.array([2**31 - 1, 2**31 - 1], np.int32)}
         | {"axes": np.array([0, 1], np.int32), "steps": np.array([-2, 2], np.int32)},
         lambda example: _no_rows(example)[:, ::2],
@@ -343,7 +174,7 @@ EXAMPLES = (
         "cast-packed-integers",
         "Cast",
         {"to": onnx.TensorProto.INT4},
-        {"x": _floats(-7.6, -2.5, -0.5, 0.49999997, 0.5, 1.4, 2.5, 6.7)},
+        {"x": floats(-7.6, -2.5, -0.5, 0.49999997, 0.5, 1.4, 2.5, 6.7)},
         _cut,
         free={"x": ("n",)},
         widened=True,
@@ -352,7 +183,7 @@ EXAMPLES = (
         "cast-packed-integers",
         "CastLike",
         {},
-        {"x": _floats(0.5, 2.5).astype(np.float16), "like": np.zeros(1, ml_dtypes.uint4)},
+        {"x": floats(0.5, 2.5).astype(np.float16), "like": np.zeros(1, ml_dtypes.uint4)},
         _cut,
         ("like",),
         widened=True,
@@ -361,7 +192,7 @@ EXAMPLES = (
         "pool-same-pads",
         "MaxPool",
         {"auto_pad": "SAME_UPPER", "kernel_shape": [3], "strides": [1], "dilations": [2]},
-        {"x": _normal(1, 1, 9)},
+        {"x": normal(1, 1, 9)},
         _pooled,
         free={"x": (1, 1, "n")},
     ),
@@ -369,7 +200,7 @@ EXAMPLES = (
         "pool-same-pads",
         "LpPool",
         {"auto_pad": "SAME_LOWER", "kernel_shape": [1], "strides": [5], "p": 1},
-        {"x": np.abs(_normal(1, 1, 9))},
+        {"x": np.abs(normal(1, 1, 9))},
         _pooled,
         free={"x": (1, 1, "n")},
     ),
@@ -377,14 +208,14 @@ EXAMPLES = (
         "pool-large-kernel",
         "AveragePool",
         {"kernel_shape": [5], "strides": [3], "pads": [1, 0], "count_include_pad": 1},
-        {"x": _normal(1, 2, 3)},
+        {"x": normal(1, 2, 3)},
         None,
     ),
     Example(
         "conv-transpose-same-short-kernel",
         "ConvTranspose",
         {"auto_pad": "SAME_UPPER", "strides": [4]},
-        {"x": _normal(1, 1, 3), "w": _normal(1, 1, 2)},
+        {"x": normal(1, 1, 3), "w": normal(1, 1, 2)},
         _spread,
         free={"x": (1, 1, "n")},
     ),
@@ -392,8 +223,8 @@ EXAMPLES = (
         "affine-grid-one-pixel",
         "AffineGrid",
         {"align_corners": 1},
-        {"theta": _normal(2, 2, 3), "size": np.array([2, 1, 1, 3])},
-        _by_reference,
+        {"theta": normal(2, 2, 3), "size": np.array([2, 1, 1, 3])},
+        by_reference,
         ("size",),
         free={"theta": ("batch", 2, 3)},
     ),
@@ -402,8 +233,8 @@ EXAMPLES = (
         "LSTM",
         {"hidden_size": 3, "clip": 0.3},
         {
-            **{"x": _normal(5, 1, 2), "w": _normal(1, 12, 2), "r": _normal(1, 12, 3)},
-            **{"b": None, "lengths": None, "h": None, "c": 2 * _normal(1, 1, 3)},
+            **{"x": normal(5, 1, 2), "w": normal(1, 12, 2), "r": normal(1, 12, 3)},
+            **{"b": None, "lengths": None, "h": None, "c": 2 * normal(1, 1, 3)},
         },
         _clipped_lstm,
         free={"x": ("steps", 1, 2)},
@@ -413,7 +244,7 @@ EXAMPLES = (
             "recurrent-activation-defaults",
             "RNN",
             {"hidden_size": 3, "activations": [name]},
-            {"x": _normal(4, 2, 5), "w": _normal(1, 3, 5), "r": _normal(1, 3, 3) / 4},
+            {"x": normal(4, 2, 5), "w": normal(1, 3, 5), "r": normal(1, 3, 3) / 4},
             _recurrent,
             free={"x": ("steps", 2, 5)},
         )
@@ -424,7 +255,7 @@ EXAMPLES = (
             "dft-half-spectrum",
             "DFT",
             {"inverse": 1, "onesided": 1},
-            {"x": _normal(2, bins, 2), "length": np.array(length), "axis": np.array(1)},
+            {"x": normal(2, bins, 2), "length": np.array(length), "axis": np.array(1)},
             _inverse_of_half,
             ("length", "axis"),
             free={"x": ("batch", bins, 2)},
@@ -435,7 +266,7 @@ EXAMPLES = (
         "dft-half-spectrum",
         "DFT",
         {"inverse": 1, "onesided": 1, "axis": 1},
-        {"x": _normal(2, 4, 2), "length": np.array(3)},
+        {"x": normal(2, 4, 2), "length": np.array(3)},
         _inverse_of_half,
         ("length",),
         opset=17,
@@ -444,9 +275,9 @@ EXAMPLES = (
         "attention-one-causal-query",
         "Attention",
         {"is_causal": 1},
-        {"q": _normal(2, 4, 1, 3), "k": _normal(2, 2, 4, 3), "v": _normal(2, 2, 4, 3)}
-        | {"mask": _normal(1, 7), "past_k": _normal(2, 2, 3, 3), "past_v": _normal(2, 2, 3, 3)},
-        _by_reference,
+        {"q": normal(2, 4, 1, 3), "k": normal(2, 2, 4, 3), "v": normal(2, 2, 4, 3)}
+        | {"mask": normal(1, 7), "past_k": normal(2, 2, 3, 3), "past_v": normal(2, 2, 3, 3)},
+        by_reference,
         outputs=3,
         opset=23,
         free={"k": (2, 2, "keys", 3), "v": (2, 2, "keys", 3), "mask": (1, "all")},
@@ -455,7 +286,7 @@ EXAMPLES = (
         "function-named-as-operator",
         "Add",
         {},
-        {"x": _normal(2, 3), "w": _normal(2, 3)},
+        {"x": normal(2, 3), "w": normal(2, 3)},
         _difference,
         free={"x": ("rows", 3), "w": ("rows", 3)},
         function=helper.make_function(
@@ -469,7 +300,7 @@ EXAMPLES = (
             "function-opset",
             "OverRows",
             {"domain": "local"},
-            {"x": _normal(2, 3, 4)},
+            {"x": normal(2, 3, 4)},
             by_the_text,
             opset=opset,
             free={"x": ("rows", 3, 4)},
@@ -485,7 +316,7 @@ EXAMPLES = (
         "function-opset",
         "Rectified",
         {"domain": "local"},
-        {"x": _normal(2, 3, 3), "slope": np.array([0.5, 2, 3], np.float32)},
+        {"x": normal(2, 3, 3), "slope": np.array([0.5, 2, 3], np.float32)},
         _rectified_by_channel,
         opset=18,
         free={"x": ("rows", 3, 3)},

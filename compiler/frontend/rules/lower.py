@@ -21,6 +21,7 @@ from compiler.frontend.semantics.table import (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_CROP_SAME_SIZE,
     RESIZE_INTEGERS,
+    RESIZE_SAME_AXIS,
     RESIZE_SAME_SIZE,
 )
 from compiler.frontend.semantics.windows import Windows, divided_pads
@@ -209,10 +210,7 @@ def rewrite_resize(call: Call) -> list[Value]:
         _name_every_axis(shape, numbers)
     if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and call["antialias"]:
         return [aligned_antialiased(call, numbers)]
-    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and numbers["scales"]:
-        # the whole sizes that scales give, in the place of which they align corners
-        pairs = zip(numbers.get("axes") or range(len(shape)), numbers["scales"], strict=True)
-        numbers["sizes"] = [scaled_size(shape[axis], scale) for axis, scale in pairs]
+    _scale_as_onnxruntime(call, numbers)
     if numbers["sizes"]:
         numbers["scales"] = []
     if RESIZE_INTEGERS in call.onnxruntime:
@@ -226,6 +224,18 @@ def _integers_of_onnxruntime(call: Call, node: Node[Value]) -> list[Value]:
         return [interpolated_integers(call, dict(node.attributes))]
     fill = {"extrapolation_value": trunc(node["extrapolation_value"])}
     return call.emit_node(replace(node, attributes={**node.attributes, **fill}))
+
+
+def _scale_as_onnxruntime(call: Call, numbers: Attributes) -> None:
+    """Replace the scales of a Resize by what the text has for onnxruntime's result."""
+    shape = call.data.shape
+    axes = numbers.get("axes") or range(len(shape))
+    scaled = [(shape[axis], n) for axis, n in zip(axes, numbers["scales"], strict=False)]
+    if RESIZE_SAME_AXIS in call.onnxruntime:
+        numbers["scales"] = [1.0 if scaled_size(n, scale) == n else scale for n, scale in scaled]
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scaled:
+        # the whole sizes that scales give, in the place of which they align corners
+        numbers["sizes"] = [scaled_size(n, scale) for n, scale in scaled]
 
 
 def _cropping_scaled(shape: Shape, numbers: Attributes) -> list[float]:

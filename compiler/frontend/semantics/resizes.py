@@ -137,6 +137,20 @@ def cropped_same_size(use: ModelNode) -> bool:
     return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
 
 
+def resampled_same_axis(use: ModelNode) -> bool:
+    """Whether antialiasing resamples an axis that keeps its size, by a scale that is not 1.
+
+    Where all axes keep their sizes, corners are aligned or regions cropped, other rules say more.
+    """
+    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    if not use["antialias"] or crops or not _interpolates(use) or _is_copied(use):
+        return False
+    pairs = [(use.shape()[axis], scale) for axis, scale in _scaled_axes(use)]
+    scaled = ((n, scale) for n, scale in pairs if scale != 1 and 0 < scale < np.inf)
+    kept = any(n != 0 and scaled_size(n, scale) == n for n, scale in scaled)
+    return kept and not fractional_corners(use)
+
+
 def resampled_same_size(use: ModelNode) -> bool:
     """Whether a Resize that keeps every size reads between its elements, or other ones.
 

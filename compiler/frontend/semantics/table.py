@@ -12,6 +12,7 @@ from compiler.frontend.semantics.resizes import (
     cropped_same_size,
     elements_of,
     fractional_corners,
+    resampled_same_axis,
     resampled_same_size,
     rounded_integers,
 )
@@ -206,6 +207,17 @@ RESIZE_SAME_SIZE = SemanticsRule(
     meets=resampled_same_size,
 )
 
+RESIZE_SAME_AXIS = SemanticsRule(
+    name="resize-same-axis",
+    operators=("Resize",),
+    when="`antialias` is 1, and an axis keeps its size by a scale that is not 1, beside others",
+    onnxruntime="leaves that axis as it is",
+    onnx="resizes it by the scale",
+    reason="the ONNX text: coordinates are computed from the scale",
+    attribute="antialias",
+    meets=resampled_same_axis,
+)
+
 POOL_SAME_PADS = SemanticsRule(
     name="pool-same-pads",
     operators=WINDOW_POOLS,
@@ -380,6 +392,7 @@ SEMANTICS_RULES = (
     RESIZE_INTEGERS,
     RESIZE_CROP_SAME_SIZE,
     RESIZE_SAME_SIZE,
+    RESIZE_SAME_AXIS,
     POOL_SAME_PADS,
     POOL_LARGE_KERNEL,
     MAX_UNPOOL_OUTPUT_SHAPE,
