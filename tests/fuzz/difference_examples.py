@@ -284,10 +284,18 @@ EXAMPLES = (
         {"reduction": "max"},
     ),
     DifferenceExample(
-        "an element of float32 is below -18",
+        "an element of float32, by `alpha` of Swish, is below -18",
         "Sigmoid",
         {"x": _floats(-30, 1)},
         (1 / (1 + np.exp([30.0, -1.0]))).astype(np.float32),
+    ),
+    DifferenceExample(
+        "an element of float32, by `alpha` of Swish, is below -18",
+        "Swish",
+        {"x": _floats(-12, 1)},
+        (np.array([-12, 1]) / (1 + np.exp([24.0, -2.0]))).astype(np.float32),
+        {"alpha": 2.0},
+        opset=24,
     ),
     DifferenceExample(
         "`alpha`, `beta` or `bias` is infinite",

@@ -246,7 +246,7 @@ def _unrolled(
 ) -> dict[Term, int]:
     """The reductions that others compute, with how often these compute an element before them.
 
-    `terms` are those of the graph, inputs first; those `inside` attentions are no such reductions.
+    `terms` are those of the graph, inputs first; those `inside` attentions are not listed.
     """
     every = (term for term in terms if term.kind in LISTED_REDUCTIONS)
     listed = [term for term in every if not term.constant and term not in inside]
