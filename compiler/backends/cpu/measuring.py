@@ -29,7 +29,7 @@ from compiler.backends.cpu.tables import (
     Words,
 )
 from compiler.backends.memory import POISON, address, numpy_dtype
-from compiler.errors import InputDataError
+from compiler.errors import THIS_RUN, RunInputError
 from compiler.schedule.tasks import MEASURED_SIZE
 from compiler.tensors.extents import Extent, symbols_of
 from compiler.verify.all_sizes import SizesCertificate
@@ -64,7 +64,8 @@ class MeasuredRows:
         self.slots: dict[str, Words] = {}
         tasks = {int(row[TASK_ORDER]): (int(row[0]), int(row[1])) for row in plan.tasks}
         ends = [*plan.launches[1:, LAUNCH_BUFFERS].tolist(), len(plan.slots)]
-        schedule, kernels = certificate.numbers.schedule, certificate.numbers.kernels
+        schedule = certificate.numbers.schedule
+        kernels = certificate.numbers.kernels
         for name, depending in certificate.measuring.depending.items():
             own: list[_TaskRows] = []
             for index in depending:
@@ -123,7 +124,7 @@ class MeasuringExecutor(CpuExecutor):
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once; a second caller waits for the first. Outputs are the caller's to keep.
 
-        Raises InputDataError for a size beyond its bound.
+        Raises RunInputError for a size beyond its bound.
         """
         if options:
             check_options(options, {}, "a run on the CPU")
@@ -217,9 +218,9 @@ class _Measurement:
             array = self._outputs[MEASURED_SIZE + name]
             assert array is not None
             size = int(array[0])
-            if not 0 <= size <= self._certificate.measuring.most[name]:
-                most = self._certificate.measuring.most[name]
-                raise InputDataError(f"the {name} is {size}, and must be from 0 to {most}")
+            most = self._certificate.measuring.most[name]
+            if not 0 <= size <= most:
+                raise RunInputError(f"the {name} is {size}, not from 0 to {most}; {THIS_RUN}")
             self._sizes[name] = size
         numbers = self._certificate.numbers_at({**self._given, **self._sizes})
         self._make_late_outputs(numbers)
