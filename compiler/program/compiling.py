@@ -143,11 +143,11 @@ class SegmentCompiler:
                 return segment
         except NotForAllSizes as reason:
             self._symbolic.fixed.add(request.key_of_any_sizes)
-            divided = may_measure(source.nodes.values()) and not isinstance(
-                self._folded(request), FoldedGraph
-            )
+            folding = self._folded(request)
+            divided = may_measure(source.nodes.values()) and not isinstance(folding, FoldedGraph)
             log = self._log_divided if divided else self._log_alone
             log(source.name, reason)
+            return self._of_folding(request, folding)
         except (ArtifactError, DeviceError):  # of a saved segment
             raise
         except Exception as fault:
@@ -163,7 +163,15 @@ class SegmentCompiler:
         self, request: SegmentRequest, interpreted: bool = False
     ) -> Specialised | SegmentSplit | Needs:
         """The segment for the shapes of a request alone."""
-        folding = self._folded(request)
+        return self._of_folding(request, self._folded(request), interpreted)
+
+    def _of_folding(
+        self,
+        request: SegmentRequest,
+        folding: FoldedGraph | SegmentSplit | Needs,
+        interpreted: bool = False,
+    ) -> Specialised | SegmentSplit | Needs:
+        """The segment of a graph that was folded for the shapes of a request alone."""
         if not isinstance(folding, FoldedGraph):
             return folding
         if not folding.graph.outputs:
