@@ -117,6 +117,7 @@ def make_parser() -> ArgumentParser:
     )
     sub.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
     add_import_options(sub)
+    add_operators(sub)
     add_json(sub)
 
     sub = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")

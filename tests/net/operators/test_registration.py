@@ -234,7 +234,7 @@ def _files(_own_tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "own" / "fold.py").write_text(SOURCE)
 
 
-COMPILES = ("compile", "run", "bench --runs 1", "trace -o t.json", "explore -o p.html")
+COMPILES = ("compile", "inspect", "run", "bench --runs 1", "trace -o t.json", "explore -o p.html")
 
 
 @pytest.mark.usefixtures("_files")

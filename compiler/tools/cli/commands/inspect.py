@@ -16,11 +16,11 @@ def run(options: Namespace) -> int:
         )
     report = inspect_model(
         named_model(options.model),
-        options.target or "cpu",
-        dict(options.input_shape),
-        options.arch,
-        options.precision,
-        ",".join(options.semantics) or None,
+        target=options.target or "cpu",
+        input_shapes=dict(options.input_shape),
+        arch=options.arch,
+        precision=options.precision,
+        semantics=",".join(options.semantics) or None,
     )
     print(json.dumps(report.as_json()) if options.json else report.text())
     return int(report.outcome == "refused")
