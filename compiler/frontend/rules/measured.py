@@ -79,7 +79,8 @@ def rewrite_compress(call: Call) -> list[Value]:
 @measured_rule("NonMaxSuppression")
 def rewrite_non_max_suppression(call: Call) -> list[Value]:
     """Rows (batch, class, box) of the boxes of each class that stay."""
-    boxes, scores = call.operand(0), call.operand(1)
+    boxes = call.operand(0)
+    scores = call.operand(1)
     images, classes, count = scores.shape
     limit = 0 if call.input(2) is None else int(call.content(2).reshape(-1)[0])
     most = min(limit, count)

@@ -199,7 +199,8 @@ def _describe(graph: FusionGraph, v: int) -> None:
 
 def _unroll(graph: FusionGraph, v: int, few_terms: int) -> None:
     """Make a node injective if it is a reduction of few terms, and count its terms in any case."""
-    node, op = graph.node(v), graph.network.operations[v]
+    node = graph.node(v)
+    op = graph.network.operations[v]
     terms = 0
     rows = graph.rows.get(v)
     repeated = max((graph.terms[edge.source] for edge in graph.edges[v]), default=1)

@@ -78,7 +78,7 @@ def reduction(
         axes,
         reducer,
         context.type,
-        {WHERE_READ: 1},
+        marks={WHERE_READ: 1},
     )
     return finished(context, total, axes, after)
 
@@ -111,7 +111,7 @@ def lower_log_sum_exp(context: Context) -> te.Tensor:
     if not axes:
         return te.compute(context.output.shape, lambda *i: data(*i), name="ReduceLogSumExp")
     top = reduce_axes(
-        lambda *i: cast(data(*i), dtype), shape, axes, max_reducer, "largest", {WHERE_READ: 0}
+        lambda *i: cast(data(*i), dtype), shape, axes, max_reducer, "largest", marks={WHERE_READ: 0}
     )
     zero = tirx.const(0, dtype)
 
@@ -125,7 +125,7 @@ def lower_log_sum_exp(context: Context) -> te.Tensor:
         axes,
         sum_reducer,
         "total",
-        {WHERE_READ: 1},
+        marks={WHERE_READ: 1},
     )
     logarithm = te.compute(
         total.shape, lambda *i: call("log", total(*i)) + shift(*i), name="logarithm"

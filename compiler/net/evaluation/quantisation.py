@@ -45,7 +45,8 @@ def _dtype(node: TypedNode, name: str, default: np.dtype[Any]) -> np.dtype[Any]:
 @evaluates("DequantizeLinear")
 def evaluate_dequantised(node: TypedNode) -> Array:
     """Integers less their zero points, times their scales; float8s in the type of these."""
-    x, scale = node.array(0), _along(node, 1)
+    x = node.array(0)
+    scale = _along(node, 1)
     kind = scale.dtype
     exact = kind if is_floating(x.dtype) else np.dtype(np.int32)
     integers = converted_array(x, exact)

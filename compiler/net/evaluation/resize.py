@@ -221,7 +221,8 @@ def _interpolated(node: TypedNode, data: Array, axis: _Axis, x: Array) -> Array:
 
     In pieces: taps of a long axis, and what they meet, are several times as large as the result.
     """
-    before, tail = (slice(None),) * axis.number, (1,) * (data.ndim - 1 - axis.number)
+    before = (slice(None),) * axis.number
+    tail = (1,) * (data.ndim - 1 - axis.number)
     total = np.zeros((*data.shape[: axis.number], axis.size, *data.shape[axis.number + 1 :]))
     step = max(1, _PIECE * axis.extent // max(1, data.size))
     for start in range(0, axis.size, step):

@@ -11,7 +11,8 @@ KEPT_BOXES = "KeptBoxes"
 
 
 def _kept(node: TypedNode) -> list[Shape]:
-    boxes, scores = node.shape(0), node.shape(1)
+    boxes = node.shape(0)
+    scores = node.shape(1)
     if len(boxes) != 3 or len(scores) != 3 or boxes != (scores[0], scores[2], 4):
         raise ShapeMismatch(
             f"its boxes have the shape {listed(boxes)}, its scores {listed(scores)}: they are"

@@ -259,7 +259,8 @@ def _unrolled(
         (source,) = term.operands
         if source in few and reads[source] == 1 and source not in graph:
             unrolled[source] = few[source]
-        axes, repeated = cast(Sequence[int], term.attributes["axes"]), unrolled.get(source, 1)
+        axes = cast(Sequence[int], term.attributes["axes"])
+        repeated = unrolled.get(source, 1)
         if often := unrolled_terms(term.kind, axes, source.shape, repeated, few_terms):
             few[term] = often
     return unrolled

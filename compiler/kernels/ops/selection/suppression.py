@@ -175,7 +175,8 @@ def _candidates(heap: RowEntries, scores: Any, first: Any, count: Any, least: An
         add(runs * COMPARED + i)
     with turns(size[0] // 2) as i:
         place = size[0] // 2 - 1 - i
-        key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
+        key = T.bind(heap.key(place))
+        position = T.bind(heap.position(place))
         sift(heap, place, size[0], key, position)
     return size
 
@@ -184,5 +185,6 @@ def _take(heap: RowEntries, size: Any) -> None:
     """Take the root from a heap."""
     size[0] = size[0] - 1
     with T.If(size[0] > 0), T.Then():
-        key, position = T.bind(heap.key(size[0])), T.bind(heap.position(size[0]))
+        key = T.bind(heap.key(size[0]))
+        position = T.bind(heap.position(size[0]))
         sift(heap, 0, size[0], key, position)
