@@ -36,7 +36,6 @@ from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import SUBSTITUTE, Settings
 from compiler.errors import DeviceError, KernelError
-from compiler.frontend.graph import Graph
 from compiler.frontend.importing.model import Imported, import_graph, lowered
 from compiler.frontend.load import folder_of
 from compiler.graph.fusion.whole import whole_kernels
@@ -52,6 +51,7 @@ from compiler.kernels.building import (
     exact_target,
 )
 from compiler.kernels.cpu.machine import named_target
+from compiler.net.graph import Graph
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels
 from compiler.progress import StepClock, StepEnded, notify

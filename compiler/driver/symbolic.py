@@ -10,7 +10,6 @@ from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import Settings
-from compiler.frontend.graph import Graph, inner_graphs
 from compiler.frontend.importing.model import lowered
 from compiler.ir import dataflow
 from compiler.ir.flatten import extents_of, schedule_of
@@ -19,6 +18,7 @@ from compiler.ir.nodes import node_of
 from compiler.ir.types import shape_of
 from compiler.kernels.group import takes_symbols
 from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
+from compiler.net.graph import Graph, inner_graphs
 from compiler.net.operators import OPERATORS, Kind
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.symbolic import SymbolicSchedule

@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.graph import Graph, Value, constant
 from compiler.ir.values import numpy_dtype
+from compiler.net.graph import Graph, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS

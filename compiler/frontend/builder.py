@@ -12,21 +12,14 @@ from onnx import TensorProto, TypeProto
 
 from compiler.frontend.evaluate import check_types, dtype_name, element_type, evaluate
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import (
-    Attributes,
-    Graph,
-    Inputs,
-    NeedsHost,
-    NeedsValue,
-    Value,
-    constant,
-)
 from compiler.frontend.index_ranges import IndexRanges
 from compiler.frontend.interpreter.evaluation import operations_of
 from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_extents, settled
+from compiler.frontend.unsupported import NeedsHost, NeedsValue
 from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Mismatch, Shape
+from compiler.net.graph import Attributes, Graph, Inputs, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, POSITIONS, infer, infer_node
 from compiler.net.operators.canonical import from_front, onnx_operands

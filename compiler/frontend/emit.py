@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.frontend.builder import NORMALISED_OPSET
-from compiler.frontend.graph import Graph, Value, inner_graphs
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -23,6 +22,7 @@ from compiler.ir.dataflow import (
 from compiler.ir.dataflow_control import IfOp, LoopOp
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
+from compiler.net.graph import Graph, Value, inner_graphs
 from compiler.net.node import Node
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS, Kind
 from compiler.schedule.tasks import ControlForm

@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper, numpy_helper, shape_inference
 
-from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
 from compiler.frontend.interpreter import evaluate_node
+from compiler.frontend.unsupported import Contradiction, Unsupported
 from compiler.ir.values import Value as AttributeValue
+from compiler.net.graph import Attributes, Inputs, Value
 from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.canonical import deciding_inputs
 from compiler.tensors.extents import Undecided

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.frontend.graph import Value
+from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, POSITIONS, Kind, ShapeMismatch
 from compiler.net.operators.elementwise import ONNX_DTYPES

@@ -4,7 +4,7 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Graph, Inputs, Value
+from compiler.net.graph import Graph, Inputs, Value
 from compiler.net.operators.indices import AttributeOf, Bounds, index_bounds
 from compiler.schedule.tasks import IN_RANGE, RESERVED_NAMES
 

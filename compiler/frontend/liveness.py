@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import onnx
 
-from compiler.frontend.graph import Graph, Value
 from compiler.frontend.node_order import names_read
+from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 

@@ -5,7 +5,7 @@ Exporters write one, of the size of the scores, for an attention without a mask.
 
 from dataclasses import replace
 
-from compiler.frontend.graph import Graph, Value
+from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
 from compiler.tensors.exact import same_extents
 

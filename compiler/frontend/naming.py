@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from compiler.frontend.graph import Graph
+from compiler.net.graph import Graph
 
 
 def name_apart(graph: Graph) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from compiler.frontend.builder import run_time_input
 from compiler.frontend.evaluate import default_of
-from compiler.frontend.graph import Attributes, Value, constant
 from compiler.net.attributes import Mismatch, Shape
+from compiler.net.graph import Attributes, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators.canonical import canonical_node, deciding_inputs
 from compiler.net.operators.shapes import axis_in

@@ -12,11 +12,11 @@ import onnx
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend.domains import domain_of
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.graph import Unsupported
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.unknown import unknown_operator
 from compiler.frontend.node_order import names_read
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
+from compiler.frontend.unsupported import Unsupported
 from compiler.program.host import HostNode, HostValue, constant_of, only_on_host
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
 from compiler.program.resident import on_host

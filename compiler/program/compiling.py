@@ -29,7 +29,6 @@ from compiler.errors import (
 )
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
-from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.part import (
     ModelPart,
@@ -39,6 +38,7 @@ from compiler.frontend.importing.part import (
 from compiler.frontend.importing.specialise import Problem
 from compiler.frontend.rules.measured import may_measure
 from compiler.graph.fusion.whole import whole_kernels
+from compiler.net.graph import Graph, Value
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded, measured_by
 from compiler.program.host import host_obstacle

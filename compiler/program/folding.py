@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from compiler.artifact.module import without_checks
-from compiler.frontend.graph import Graph, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
+from compiler.net.graph import Graph, Value
 from compiler.schedule.tasks import MEASURED_SIZE
 from compiler.tensors.extents import value_at
 

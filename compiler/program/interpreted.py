@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import THIS_RUN, RunInputError
-from compiler.frontend.graph import Graph, Value, inner_graphs
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
+from compiler.net.graph import Graph, Value, inner_graphs
 from compiler.net.node import Node
 from compiler.program.resident import on_host
 from compiler.tensors.substitution import shape_at_hints

@@ -18,7 +18,7 @@ from compiler.artifact.weights import Placing
 from compiler.backends.base import backend
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import ArtifactError
-from compiler.frontend.graph import Value
+from compiler.net.graph import Value
 from compiler.program.folding import FoldedOutputs
 from compiler.program.symbolic import SymbolicSegment, multiple_of
 from compiler.tensors.assumptions import Assumptions, SizeCondition, assuming

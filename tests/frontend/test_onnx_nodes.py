@@ -12,11 +12,11 @@ from onnx import numpy_helper
 from onnx.helper import get_attribute_value
 
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend.graph import constant
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.node import ModelNode
 from compiler.frontend.sources import check_source
+from compiler.net.graph import constant
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.pages.onnx_nodes import node_cases
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.frontend.graph import constant
 from compiler.frontend.node import ModelNode, with_texts
 from compiler.frontend.semantics import SEMANTICS_RULES, SemanticsRule
 from compiler.frontend.semantics.choice import rules_of
+from compiler.net.graph import constant
 from tests.fuzz.call import Array, Call
 from tests.fuzz.corrections import (
     Incomparable,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.frontend.evaluate import evaluate
-from compiler.frontend.graph import Value
 from compiler.net.facts import EVERYTHING
+from compiler.net.graph import Value
 from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.operators.canonical import canonical_node
 from compiler.net.spec import Kind

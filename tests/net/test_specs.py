@@ -19,12 +19,12 @@ from onnx import numpy_helper
 from compiler.errors import KernelError
 from compiler.frontend.evaluate import infer_types
 from compiler.frontend.export import export_model
-from compiler.frontend.graph import constant
 from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, numpy_dtype
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, TensorInfo
+from compiler.net.graph import constant
 from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.operators.canonical import infer_onnx as infer
 from compiler.net.operators.ranges import PARTIAL_RANGES

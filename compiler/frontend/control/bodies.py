@@ -5,8 +5,8 @@ from math import prod
 
 import onnx
 
-from compiler.frontend.graph import Attributes, Inputs, Value
 from compiler.frontend.sources.checking import Declared
+from compiler.net.graph import Attributes, Inputs, Value
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import axis_in, has_rank, listed
 

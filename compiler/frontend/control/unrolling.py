@@ -25,14 +25,8 @@ from compiler.frontend.control.regions import (
     scan_region,
 )
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import (
-    Inputs,
-    NeedsHost,
-    Unsupported,
-    Value,
-    constant,
-    inner_graphs,
-)
+from compiler.frontend.unsupported import NeedsHost, Unsupported
+from compiler.net.graph import Inputs, Value, constant, inner_graphs
 from compiler.net.node import Node
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import axis_in

@@ -15,7 +15,6 @@ from compiler.frontend.domains import opsets_of
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.graph import Graph, Unsupported, Value, inner_graphs
 from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
@@ -28,7 +27,9 @@ from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
+from compiler.frontend.unsupported import Unsupported
 from compiler.graph.fusion.whole import Whole, no_kernels
+from compiler.net.graph import Graph, Value, inner_graphs
 from compiler.support.collector import collector_paused
 from compiler.tensors.contraction import Contraction
 

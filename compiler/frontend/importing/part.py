@@ -8,17 +8,11 @@ import onnx
 
 from compiler.frontend.builder import Builder, supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
-from compiler.frontend.graph import (
-    Graph,
-    NeedsValue,
-    Unsupported,
-    Value,
-    constant,
-    makers_of,
-)
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
+from compiler.frontend.unsupported import NeedsValue, Unsupported
+from compiler.net.graph import Graph, Value, constant, makers_of
 from compiler.net.node import Node
 from compiler.schedule.tasks import MEASURED_SIZE
 from compiler.tensors.extents import symbols_of

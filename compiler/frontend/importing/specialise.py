@@ -34,7 +34,6 @@ from compiler.frontend.evaluate import (
     type_proto,
 )
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Attributes, Contradiction, Graph, Unsupported, Value, constant
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.frontend.indices import IndexWatch
@@ -50,6 +49,8 @@ from compiler.frontend.rules.measured import MEASURING
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
+from compiler.frontend.unsupported import Contradiction, Unsupported
+from compiler.net.graph import Attributes, Graph, Value, constant
 from compiler.net.operators import KINDS, Mismatch
 from compiler.net.operators.registration import REGISTERED, operator_name
 

@@ -3,9 +3,9 @@
 import onnx
 
 from compiler.frontend.evaluate import schema_of
-from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.rules.contrib import DOMAIN
+from compiler.frontend.unsupported import NeedsHost, Unsupported
 
 RANDOM = (
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()

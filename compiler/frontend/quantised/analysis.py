@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.graph import Graph, Value, makers_of
 from compiler.frontend.quantised.arithmetic import HALF_BYTES
 from compiler.frontend.quantised.dequantised import Dequantised, is_same
 from compiler.frontend.quantised.tensor_cores import has_byte_kernel, suits
+from compiler.net.graph import Graph, Value, makers_of
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, OPERATORS
 from compiler.net.operators.contractions import GEMMS

@@ -9,8 +9,9 @@ import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import NeedsHost, Value
+from compiler.frontend.unsupported import NeedsHost
 from compiler.net.evaluation.quantisation import scaled_parts
+from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES

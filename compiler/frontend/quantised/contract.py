@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Value
 from compiler.frontend.quantised.arithmetic import (
     along,
     integer_convolution,
     integer_matmul,
 )
 from compiler.frontend.quantised.dequantised import Dequantised
+from compiler.net.graph import Value
 from compiler.net.node import Node
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.frontend.graph import Value
+from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.tensors.dtypes import FLOAT8
 

@@ -10,8 +10,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import Value, constant
 from compiler.frontend.quantised.arithmetic import OF_RANGE
+from compiler.net.graph import Value, constant
 from compiler.net.node import Node
 
 _FLOATS_OF = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}

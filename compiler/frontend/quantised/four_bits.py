@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Value
 from compiler.frontend.quantised.arithmetic import HALF_BYTES
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
@@ -20,6 +19,7 @@ from compiler.net.four_bits import (
     four_bit_numbers,
     pack_nibbles,
 )
+from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators.contractions import GEMMS
 from compiler.tensors.extents import at_hints

@@ -7,7 +7,6 @@ from typing import Any
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Graph, Inputs, Value, inner_graphs
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.quantised.analysis import KEEP_CODES, QuantisedGraph
 from compiler.frontend.quantised.arithmetic import (
@@ -22,6 +21,7 @@ from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, with_four_bi
 from compiler.frontend.quantised.tensor_cores import has_byte_kernel, separated
 from compiler.frontend.quantised.widen import in_wider_type, visible_sums
 from compiler.net.facts import NumberRange
+from compiler.net.graph import Graph, Inputs, Value, inner_graphs
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.net.operators.elementwise import clipped

@@ -7,9 +7,9 @@ A zero point of the other operand is subtracted from the sums, times the sums of
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Value
 from compiler.frontend.quantised.arithmetic import fitting_differences
 from compiler.frontend.quantised.dequantised import Dequantised
+from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS
 from compiler.net.operators.contractions import GEMMS

@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Graph, Value
 from compiler.frontend.quantised.arithmetic import less_zero_point
+from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
 
 LARGEST_EXACT_FLOAT = 1 << 24

@@ -6,9 +6,10 @@ from math import prod
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import evaluate
-from compiler.frontend.graph import Inputs, Unsupported, Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics import SemanticsRule
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Inputs, Value
 from compiler.net.node import Node
 from compiler.net.operators.indices import Bounds, check_known
 from compiler.net.operators.injective import TakenIndices, slice_of

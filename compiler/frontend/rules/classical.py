@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, RewriteRule
 from compiler.frontend.rules.types import in_type
 from compiler.ir.values import numpy_dtype
+from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
 from compiler.support.registry import Registrar
 

@@ -6,11 +6,12 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import MAX_UNPOOL_OUTPUT_SHAPE
 from compiler.frontend.semantics.windows import Windows
+from compiler.frontend.unsupported import NeedsHost
+from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
 
 

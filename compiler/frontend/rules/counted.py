@@ -7,9 +7,10 @@ import numpy as np
 
 from compiler.frontend.builder import byte_count, supported
 from compiler.frontend.evaluate import dtype_name, element_type, evaluate
-from compiler.frontend.graph import NeedsHost, Value, constant
 from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.unsupported import NeedsHost
 from compiler.net.evaluation.rounding import double
+from compiler.net.graph import Value, constant
 from compiler.net.operators import POSITIONS, check_size
 from compiler.tensors.substitution import as_extent, holds_extents
 

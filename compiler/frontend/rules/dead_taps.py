@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from compiler.frontend.graph import Inputs
 from compiler.frontend.rules.call import Call
 from compiler.graph.rewriting.weights import Array
+from compiler.net.graph import Inputs
 from compiler.tensors.arithmetic import ceil_div
 
 

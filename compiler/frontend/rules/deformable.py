@@ -2,12 +2,12 @@
 
 from math import prod
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.columns import WindowTaps
 from compiler.frontend.rules.sampling import Image, component, floating
 from compiler.frontend.rules.types import in_type
 from compiler.frontend.semantics.windows import Windows
+from compiler.net.graph import Value
 
 
 @rule("DeformConv")

@@ -6,10 +6,10 @@ from string import ascii_letters
 
 import numpy as np
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.net.attributes import Mismatch
+from compiler.net.graph import Value
 from compiler.net.operators import OPERATORS, ShapeMismatch
 from compiler.net.operators.einsum import einsum_shape, einsum_terms
 from compiler.tensors.substitution import shape_at_hints

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import onnx
 
 from compiler.frontend.evaluate import schema_of
-from compiler.frontend.graph import Unsupported
 from compiler.frontend.rules.call import Call
+from compiler.frontend.unsupported import Unsupported
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.support.registry import Registrar
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import Unsupported, Value, constant
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.semantics.table import (
     CAST_PACKED_INTEGERS,
@@ -18,8 +17,10 @@ from compiler.frontend.semantics.table import (
     SLICE_TO_THE_END,
     SQUEEZE_EMPTY_AXES,
 )
+from compiler.frontend.unsupported import Unsupported
 from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
+from compiler.net.graph import Value, constant
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.tensors.dtypes import FLOAT8
 from compiler.tensors.exact import same_extents

@@ -7,10 +7,11 @@ from math import isqrt
 import numpy as np
 
 from compiler.frontend.builder import LONGEST_VECTOR
-from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import DFT_HALF_SPECTRUM
+from compiler.frontend.unsupported import NeedsHost, Unsupported
+from compiler.net.graph import Inputs, Value
 from compiler.net.operators import FOURIER, ShapeMismatch
 from compiler.net.operators.fourier import Transform
 from compiler.net.operators.injective import TakenIndices

@@ -8,7 +8,6 @@ import numpy as np
 
 from compiler.frontend.builder import is_known
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Attributes, NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.onnxruntime_resize import (
@@ -26,8 +25,10 @@ from compiler.frontend.semantics.table import (
 )
 from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
+from compiler.frontend.unsupported import NeedsHost, Unsupported
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
+from compiler.net.graph import Attributes, Value
 from compiler.net.node import Node
 from compiler.net.operators.resize import scaled_size
 

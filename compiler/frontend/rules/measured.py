@@ -10,10 +10,11 @@ import onnx
 
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call
+from compiler.frontend.unsupported import NeedsHost
 from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import is_floating
+from compiler.net.graph import Value
 from compiler.net.operators import KEPT_BOXES, NONZERO_POSITIONS
 from compiler.support.registry import Registrar
 

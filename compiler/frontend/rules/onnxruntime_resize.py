@@ -14,15 +14,16 @@ from math import isfinite
 import numpy as np
 
 from compiler.frontend.builder import input_bytes
-from compiler.frontend.graph import Attributes, Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
+from compiler.frontend.unsupported import Unsupported
 from compiler.net.evaluation.resize import (
     CoordinatesOfAxis,
     aligned_filters,
     float32_axes,
 )
+from compiler.net.graph import Attributes, Value
 from compiler.net.node import TypedNode
 from compiler.net.operators.canonical import known_node
 

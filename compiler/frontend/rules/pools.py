@@ -6,11 +6,12 @@ from functools import reduce
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import fit, live_taps
 from compiler.frontend.rules.lower import explicit_window
 from compiler.frontend.semantics.windows import PoolAxis, pool_axes
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 from compiler.net.operators import infer
 from compiler.net.operators.injective import TakenIndices
 from compiler.tensors.dtypes import FLOATS

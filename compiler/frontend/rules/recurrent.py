@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.whole_recurrences import whole_recurrence
 from compiler.frontend.semantics.activations import activation_parameters, standard_activation
 from compiler.frontend.semantics.table import LSTM_CLIP_CELL, RECURRENT_ACTIVATION_DEFAULTS
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, STATES
 
 State = list[Value]

@@ -3,11 +3,11 @@
 import onnx
 from onnx import helper
 
-from compiler.frontend.graph import Unsupported
 from compiler.frontend.node import Check, ModelNode
 from compiler.frontend.rules.first_opsets import FIRST_KNOWN, check_order
 from compiler.frontend.rules.lower import check_statistics
 from compiler.frontend.rules.recurrent import activation_named
+from compiler.frontend.unsupported import Unsupported
 from compiler.net.operators.recurrence import GATES
 
 

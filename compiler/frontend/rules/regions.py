@@ -7,10 +7,11 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.sampling import Image, component, floating
 from compiler.frontend.rules.types import in_type
+from compiler.frontend.unsupported import NeedsHost
+from compiler.net.graph import Value
 from compiler.net.operators import check_size
 
 _SIDES = ("height", "width")

@@ -11,10 +11,11 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import AFFINE_GRID_ONE_PIXEL
+from compiler.frontend.unsupported import NeedsHost, Unsupported
+from compiler.net.graph import Value
 
 _CUBIC = -0.75
 """The coefficient of cubic interpolation."""

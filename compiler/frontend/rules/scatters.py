@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import reduce
 from math import prod
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
+from compiler.net.graph import Value
 from compiler.net.operators import POSITIONS
 from compiler.tensors.substitution import extents_in
 

@@ -4,8 +4,9 @@ import numpy as np
 from onnx import TensorProto
 
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.unsupported import NeedsHost
+from compiler.net.graph import Value
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import axis_in, listed
 

@@ -1,7 +1,7 @@
 """Rules for element types that operators have since opsets after the normalised one."""
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
+from compiler.net.graph import Value
 from compiler.net.operators import OPERATORS
 
 SIXTEEN_BITS = ("float16", "bfloat16")

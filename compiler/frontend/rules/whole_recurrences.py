@@ -5,10 +5,10 @@ One GEMM projects the inputs of all steps and directions; the operator Recurrenc
 
 from collections.abc import Sequence
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.semantics.table import LSTM_CLIP_CELL
 from compiler.graph.fusion.recurrences import Recurrence
+from compiler.net.graph import Value
 from compiler.net.operators.recurrence import STATES
 
 DTYPES = ("float32", "float16")

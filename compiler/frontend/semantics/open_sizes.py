@@ -9,10 +9,10 @@ from onnx import helper
 
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Value, constant
 from compiler.frontend.node import ModelNode, with_texts
 from compiler.frontend.semantics.choice import Semantics, rules_of
 from compiler.frontend.semantics.rule import SemanticsRule
+from compiler.net.graph import Value, constant
 
 SIZES = range(60, 72)
 """The sizes that every open dimension is tried with: of all remainders by small strides."""

@@ -13,9 +13,10 @@ from onnx import TypeProto
 
 from compiler.errors import THIS_RUN, ModelError, RunInputError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
-from compiler.frontend.graph import Contradiction, Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.sources import check_source, check_source_attributes
+from compiler.frontend.unsupported import Contradiction
+from compiler.net.graph import Value
 from compiler.net.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.tensors.substitution import shape_at_hints

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.graph import constant
 from compiler.frontend.node import ModelNode
 from compiler.net.attributes import Mismatch
+from compiler.net.graph import constant
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.injective import split_sizes

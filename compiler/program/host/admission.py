@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 
 from compiler.frontend.evaluate import input_types, schema_of
-from compiler.frontend.graph import Unsupported
 from compiler.frontend.rules.classical import ML_DOMAIN
+from compiler.frontend.unsupported import Unsupported
 from compiler.program.classical import taken_dtypes
 
 DataType = onnx.TensorProto.DataType

@@ -6,7 +6,7 @@ from io import BytesIO
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported
+from compiler.frontend.unsupported import Unsupported
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
 
 FORMATS = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")

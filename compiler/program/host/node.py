@@ -12,13 +12,13 @@ from compiler.errors import THIS_RUN, DeviceError, FlowloomError, ModelError, Ru
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import default_of, schema_of
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import is_compiled
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.node_order import names_read
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.tensors import array_of
+from compiler.frontend.unsupported import NeedsHost, Unsupported
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.indices import INDEXED, check_constant_indices
 from compiler.net.spec import known_tensors

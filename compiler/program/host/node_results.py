@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 
 from compiler.errors import THIS_RUN, RunInputError, UnsupportedOperatorError
-from compiler.frontend.graph import Graph, Value, constant
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Scope, Specialiser
+from compiler.net.graph import Graph, Value, constant
 from compiler.program.host.registry import HostSequence
 
 Array = np.ndarray

@@ -4,13 +4,13 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.frontend.graph import Value
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.part import (
     ModelPart,
     SpecialisedPart,
     specialise_part,
 )
+from compiler.net.graph import Value
 
 X = Value("x", "float32", (8, 4))
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import evaluate
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Graph, Value
 from compiler.frontend.quantised.bounds import MOST_FOLLOWED, number_bounds
+from compiler.net.graph import Graph, Value
 
 SHAPE = (3, 4)
 UNARY = ("Relu", "Softmax", "Sigmoid", "Tanh", "Erf", "Transpose", "Clip")

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.frontend.graph import Inputs, Value, constant
 from compiler.frontend.node import ModelNode
 from compiler.frontend.sources import check_source, check_source_attributes
+from compiler.net.graph import Inputs, Value, constant
 from compiler.net.operators import LARGEST_TENSOR, Mismatch, ShapeMismatch
 from compiler.net.operators.canonical import infer_onnx as infer
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from compiler.errors import FlowloomError, ShapeError
-from compiler.frontend.graph import Graph
+from compiler.net.graph import Graph
 from compiler.program.interpreted import InterpretedGraph
 from compiler.tensors.extents import Undecided
 from tests.fuzz.case import Case

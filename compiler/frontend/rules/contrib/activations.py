@@ -1,8 +1,9 @@
 """Rules for activations: the Gelu family, and those that onnxruntime fuses into GEMMs."""
 
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import contrib, standard
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "Celu": ("alpha",),

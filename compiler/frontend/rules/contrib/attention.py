@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import (
     appended,
@@ -18,6 +17,8 @@ from compiler.frontend.rules.contrib.registry import (
     refuse_inputs,
     transposed,
 )
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 from compiler.net.operators import Mismatch, ShapeMismatch
 
 _FILTER = -10000.0

@@ -1,11 +1,11 @@
 """The rule for MatMulNBits: weights of 2, 4 or 8 bits with a scale for each block."""
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased
 from compiler.frontend.rules.contrib.registry import contrib, refuse, refuse_inputs
 from compiler.frontend.rules.types import in_type
 from compiler.net.four_bits import LEAST_BLOCK
+from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
 
 

@@ -1,6 +1,5 @@
 """Rules for fused GEMMs and convolutions."""
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.activations import (
     activated,
@@ -9,6 +8,7 @@ from compiler.frontend.rules.contrib.activations import (
     ordered_parameters,
 )
 from compiler.frontend.rules.contrib.registry import contrib, standard, transposed
+from compiler.net.graph import Value
 
 
 def _operand(call: Call, index: int, side: str) -> Value:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import (
     as_heads,
@@ -16,6 +15,8 @@ from compiler.frontend.rules.contrib.heads import (
 )
 from compiler.frontend.rules.contrib.registry import contrib, refuse, refuse_inputs
 from compiler.frontend.rules.contrib.rotary import rotated
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 from compiler.net.operators import Mismatch
 
 

@@ -5,11 +5,11 @@ from math import sqrt
 
 import numpy as np
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import transposed
 from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits
+from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
 
 

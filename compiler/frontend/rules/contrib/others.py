@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import contrib, standard
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 from compiler.net.operators import Mismatch, ShapeMismatch
 
 _LARGEST_INVERSE = 4

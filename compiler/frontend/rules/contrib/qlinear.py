@@ -5,11 +5,11 @@ Each dequantises its inputs, computes in floating point, and quantises the resul
 
 from collections.abc import Callable
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.gemm import channels_first, channels_last
 from compiler.frontend.rules.contrib.quantised import dequantised, quantised
 from compiler.frontend.rules.contrib.registry import contrib, standard
+from compiler.net.graph import Value
 from compiler.net.operators import Mismatch
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased, scaled_matmul
 from compiler.frontend.rules.contrib.registry import contrib, transposed
@@ -15,6 +14,7 @@ from compiler.frontend.rules.recurrent import (
     unrolled,
 )
 from compiler.frontend.semantics.choice import rules_of
+from compiler.net.graph import Value
 
 Quantisation = tuple[Value, Value]
 """The scale and zero point of a weight."""

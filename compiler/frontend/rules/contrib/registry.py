@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.rules.call import RULES, Call, RewriteRule
 from compiler.frontend.rules.contrib.signatures import DOMAIN, SIGNATURES
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Attributes, Inputs, Value
 from compiler.net.operators import Mismatch
 from compiler.net.operators.indices import index_bounds
 from compiler.net.spec import OpSpec, bind_types, check_attributes

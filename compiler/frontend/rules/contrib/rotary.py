@@ -1,9 +1,10 @@
 """Rotary embeddings of positions, from caches of cosines and sines."""
 
-from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import as_heads, as_rows
 from compiler.frontend.rules.contrib.registry import contrib, refuse
+from compiler.frontend.unsupported import Unsupported
+from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
 
 
