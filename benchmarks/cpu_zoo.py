@@ -79,11 +79,11 @@ def contenders_of(name: str, threads: int, streams: list[int], peers: list[str])
     """
     model = named.load(name)
     inputs = named.random_inputs(name, model, seed=0)
-    expected = runtimes.prepare(peers[0], model, inputs, 1)()
+    expected = runtimes.prepare_peer(peers[0], model, inputs, 1)()
     contenders: Runs = {}
     for peer in peers:
         try:
-            contenders[peer] = runtimes.prepare(peer, model, inputs, threads)
+            contenders[peer] = runtimes.prepare_peer(peer, model, inputs, threads)
             if not compare(contenders[peer](), expected).passed:
                 raise ValueError(f"its outputs differ from {peers[0]}'s on one thread")
         except Exception as error:

@@ -295,7 +295,7 @@ def measure(
         runs[dtype] = lambda m=module, g=given: m.run(g)
         if dtype != "bfloat16":
             try:
-                runs[f"ort {dtype}"] = runtimes.prepare("onnxruntime", own, given, 1)
+                runs[f"ort {dtype}"] = runtimes.prepare_peer("onnxruntime", own, given, 1)
             except Exception as error:
                 print(f"{name}: onnxruntime refuses {dtype}: {' '.join(str(error).split())[:100]}")
         results[dtype] = runs[dtype]()

@@ -88,7 +88,7 @@ def measure(case: Case, rounds: int) -> tuple[float, float]:
     model, random = case.model(), np.random.default_rng(1)
     shape = (case.steps, case.batch, case.hidden)
     inputs = {"X": random.standard_normal(shape).astype(np.float32)}
-    peer = runtimes.prepare("onnxruntime", model, inputs, case.threads)
+    peer = runtimes.prepare_peer("onnxruntime", model, inputs, case.threads)
     module = compiler.compile(model, threads=case.threads)
     ours = partial(module.run, inputs)
     if not compare(ours(), peer()).passed:

@@ -13,11 +13,19 @@ class Refusal(ModelError):
     """onnxruntime cannot load or run the model, so there is nothing to compare with."""
 
 
-def session(model: Any, threads: int | None = None, *, optimised: bool = True) -> Any:
-    """An onnxruntime CPU session of a path, bytes or ModelProto; raises Refusal."""
+def session(
+    model: Any, threads: int | None = None, *, optimised: bool = True, provider: str = "CPU"
+) -> Any:
+    """An onnxruntime session of a path, bytes or ModelProto; raises Refusal.
+
+    It runs on the CPU, or by another execution provider, such as "CUDA", which must be installed.
+    """
     import onnxruntime as untyped
 
     onnxruntime: Any = untyped
+    providers = list(dict.fromkeys([f"{provider}ExecutionProvider", "CPUExecutionProvider"]))
+    if providers[0] not in onnxruntime.get_available_providers():
+        raise Refusal(f"onnxruntime has no {provider} provider here: pip install onnxruntime-gpu")
     options = onnxruntime.SessionOptions()
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -30,9 +38,13 @@ def session(model: Any, threads: int | None = None, *, optimised: bool = True) -
         with tempfile.TemporaryDirectory() as folder:
             if not isinstance(source, str | bytes):
                 source = _serialized(source, Path(folder))
-            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+            opened = onnxruntime.InferenceSession(source, options, providers=providers)
     except Exception as error:
         raise Refusal(f"onnxruntime refuses to load the model: {_one_line(error)}") from error
+    # a provider whose libraries do not load is replaced by the CPU's, with a line in a log
+    if opened.get_providers()[0] != providers[0]:
+        raise Refusal(f"onnxruntime's {provider} provider does not start: see its requirements")
+    return opened
 
 
 def _one_line(error: Exception) -> str:

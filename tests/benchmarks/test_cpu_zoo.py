@@ -110,14 +110,14 @@ def test_the_table_shows_each_loss_and_the_means():
 def test_a_peer_that_refuses_a_model_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    real = runtimes.prepare
+    real = runtimes.prepare_peer
 
-    def prepare(peer: str, *given: Any) -> runtimes.Run:
+    def prepare(peer: str, *given: Any) -> runtimes.ModelRun:
         if peer == "openvino":
             raise ValueError("no such operator")
         return real(peer, *given)
 
-    monkeypatch.setattr(runtimes, "prepare", prepare)
+    monkeypatch.setattr(runtimes, "prepare_peer", prepare)
     contenders = cpu_zoo.contenders_of("field:espcn", 1, [1], ["onnxruntime", "openvino"])
     assert set(contenders) == {"onnxruntime", "streams=1"}
     assert "field:espcn: openvino is left out: no such operator" in capsys.readouterr().out
@@ -126,12 +126,12 @@ def test_a_peer_that_refuses_a_model_is_left_out(
 def test_a_peer_that_is_wrong_on_several_threads_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    def prepare(peer: str, model: Any, inputs: Any, threads: int) -> runtimes.Run:
+    def prepare(peer: str, model: Any, inputs: Any, threads: int) -> runtimes.ModelRun:
         right = real(peer, model, inputs, 1)()
         return lambda: {name: array + (threads > 1) for name, array in right.items()}
 
-    real = runtimes.prepare
-    monkeypatch.setattr(runtimes, "prepare", prepare)
+    real = runtimes.prepare_peer
+    monkeypatch.setattr(runtimes, "prepare_peer", prepare)
     with pytest.raises(SystemExit, match="field:espcn: there is nothing to compare with"):
         cpu_zoo.contenders_of("field:espcn", 2, [1], ["onnxruntime"])
     assert "its outputs differ from onnxruntime's on one thread" in capsys.readouterr().out

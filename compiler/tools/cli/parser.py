@@ -109,6 +109,28 @@ def make_parser() -> ArgumentParser:
     add_json(sub)
 
     sub = add(
+        "compare",
+        help="time ways to run a model in turns: pipelines, policies, artifacts, other runtimes",
+        description="Time ways to run a model in turns, with 95 % intervals, and compare their"
+        " outputs. A contender is flowloom (the default pipeline), a policy of assign-streams or"
+        " FILE.py:FUNCTION, passes that replace those of the default pipeline, a whole pipeline,"
+        " the directory of an artifact, onnxruntime or openvino. Without any, it is flowloom and"
+        " the runtimes that are installed. Exit status 1: one could not run or has other outputs.",
+    )
+    sub.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
+    sub.add_argument("contenders", nargs="*", metavar="CONTENDER", help="the first is compared to")
+    sub.add_argument(
+        "--duration", type=seconds, default=10.0, metavar="SECONDS",
+        help="time for the runs (default: 10)",
+    )  # fmt: skip
+    sub.add_argument("--threads", type=positive, help="cores to use (default: all available)")
+    sub.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
+    sub.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    sub.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the times")
+    add_compile_options(sub)
+    add_json(sub)
+
+    sub = add(
         "inspect",
         help="describe a model before it is compiled: inputs, operators, what would run where",
         description="Describe a model: inputs, outputs, parameters, operators, and whether a target"
