@@ -183,7 +183,7 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
         check = StoredCheck(inputs, module.run(inputs), tolerance)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
-        export_project(found, project, version=compiler.__version__, check=check)
+        export_project(found, project, version=compiler.__version__, check=check, emulator=True)
         row["weights_mb"] = round((project / "weights.bin").stat().st_size / 1e6, 1)
         for platform in (name for name in options.platforms if shutil.which(COMPILERS[name])):
             start = perf_counter()

@@ -86,7 +86,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         if not reference <= TOLERANCE:
             raise SystemExit(f"Python's outputs differ from onnxruntime's by {reference:.1e}")
         project, check = Path(folder) / "project", StoredCheck(inputs, outputs, TOLERANCE)
-        export_project(found, project, version=compiler.__version__, check=check)
+        export_project(found, project, version=compiler.__version__, check=check, emulator=True)
         built = build(project, options.platform, architecture and compiled_for(architecture))
         figures = measure_on_device(module, built / "flowloom_check", options)
         module.close()

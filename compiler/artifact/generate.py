@@ -114,15 +114,23 @@ def export_project(
     *,
     version: str,
     check: StoredCheck | None,
+    emulator: bool = False,
 ) -> None:
     """Write the project to a temporary directory, then move it; an older project is replaced.
 
-    Files in that project which no export wrote are kept. Raises ArtifactError if a GPU's kernels
-    have no source, the place is taken, or a file of the older project was edited.
+    A project for GPUs has the emulator, too, if asked for or if that is the artifact's target.
+    Files of the older project which no export wrote are kept. Raises ArtifactError if a GPU's
+    kernels have no source, a CPU's project shall have the emulator, the place is taken, or a file
+    of the older project was edited.
     """
     folder = Path(os.path.abspath(directory))
-    on_cpu = parse_target(artifact.target).backend == "cpu"
-    part = cpu_part(artifact) if on_cpu else gpu_part(artifact)
+    backend = parse_target(artifact.target).backend
+    if backend != "cpu":
+        part = gpu_part(artifact, emulator or backend == "emu")
+    elif emulator:
+        raise ArtifactError("the emulator is for kernels of GPUs, not of CPUs: leave it out")
+    else:
+        part = cpu_part(artifact)
     check_project(folder)
     with replacing(folder) as new:
         user_files = _own_files(folder)

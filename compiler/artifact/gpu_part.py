@@ -1,7 +1,7 @@
 """The part of an exported project that runs a model on GPUs: kernels as text, tasks as tables."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -15,6 +15,7 @@ from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.scheduling.subflows import subflows
+from compiler.support.caches import included_headers
 from compiler.target.devices import only_architecture
 from compiler.target.target import parse_gpu
 from compiler.verify.control import refuse_control
@@ -34,18 +35,30 @@ PLATFORM_HEADERS = (
 )
 """Headers of kernels that each platform has; on AMD there are half and instructions alone."""
 
+_PACKAGE = Path(str(resources.files("compiler")))
+GPU_KERNELS = _PACKAGE / "kernels" / "gpu"
+"""The folder of the headers that kernels include."""
+HIP_HEADERS = _PACKAGE / "artifact" / "project" / "kernels" / "hip"
+"""The headers that replace some of them on AMD's GPUs."""
+EMULATOR = _PACKAGE / "emulator"
+EMULATED = EMULATOR / "include"
+"""The headers that replace some of them in the emulator."""
+
 CONFIGURATIONS = """\
     cmake -B build -DFLOWLOOM_GPU=CUDA [-DFLOWLOOM_ARCHITECTURES="{cuda}"]
     cmake -B build -DFLOWLOOM_GPU=HIP -DCMAKE_CXX_COMPILER=hipcc [-DFLOWLOOM_ARCHITECTURES="{hip}"]
-    cmake -B build -DFLOWLOOM_GPU=EMU
 """
 """How a project is configured for each platform."""
 
+CONFIGURED_EMULATOR = "    cmake -B build -DFLOWLOOM_GPU=EMU\n"
+"""How it is for the emulator, where the project has it."""
 
-def gpu_part(artifact: Artifact) -> ProjectPart:
-    """The part of a project for CUDA, HIP and the emulator.
 
-    Raises ArtifactError if kernels have no source, or a run decides what is launched.
+def gpu_part(artifact: Artifact, emulator: bool) -> ProjectPart:
+    """The part of a project for CUDA, HIP and, if asked for, the emulator.
+
+    It has the headers that its kernels include, and no others. Raises ArtifactError if kernels have
+    no source, or a run decides what is launched.
     """
     refuse_control(
         artifact.schedule,
@@ -64,18 +77,26 @@ def gpu_part(artifact: Artifact) -> ProjectPart:
     cuda = exclusive or (f"{oldest};90a" if int(oldest) < 90 else oldest)
     launches = [launch for kernel in artifact.kernels.values() for launch in kernel.launches]
     shared = max((launch.shared_bytes for launch in launches), default=0)
+    kernels = _kernel_texts(artifact)
+    included = _included(kernels.values())
+    on_amd = {path.name for path in HIP_HEADERS.iterdir()}
+    emulated = CONFIGURED_EMULATOR if emulator else ""
     return ProjectPart(
         name="gpu",
-        foreign=("cpu*", "aarch64.cmake"),
+        foreign=(
+            *("cpu*", "aarch64.cmake"),
+            *(on_amd - included),
+            *(() if emulator else ("gpu_emulator.h",)),
+        ),
         header=GPU_HEADER,
         plan=gpu_plan(artifact),
-        files=_files(artifact),
+        files=kernels | _headers(included) | (_emulator(included) if emulator else {}),
         sources=[f"kernels/{name}.cu" for name in artifact.kernels],
         variables={**architectures, "SHARED_BYTES": str(shared)},
         readme={
             "files": "a file for each kernel",
             "needs": "The CUDA or HIP runtime is the only dependency.",
-            "configure": CONFIGURATIONS.format(cuda=cuda, hip=OTHER_ARCHITECTURES),
+            "configure": CONFIGURATIONS.format(cuda=cuda, hip=OTHER_ARCHITECTURES) + emulated,
             "ways": "all modes",
             "runs_on": "On NVIDIA its kernels run on "
             + (f"sm_{exclusive} alone." if exclusive else f"sm_{oldest} and newer."),
@@ -83,21 +104,43 @@ def gpu_part(artifact: Artifact) -> ProjectPart:
     )
 
 
-def _files(artifact: Artifact) -> Mapping[str, bytes]:
-    """A file of each kernel, the headers that kernels include, and the emulator's sources."""
+def _kernel_texts(artifact: Artifact) -> dict[str, bytes]:
+    """A file of each kernel."""
     nodes = nodes_of(artifact.schedule)
-    texts = {
-        f"kernels/{name}.cu": kernel_text(kernel, nodes.get(name, []))
+    return {
+        f"kernels/{name}.cu": kernel_text(kernel, nodes.get(name, [])).encode()
         for name, kernel in artifact.kernels.items()
     }
-    for name, text in kernel_headers().items():
-        texts[f"kernels/{'cuda/' if name in PLATFORM_HEADERS else ''}{name}"] = text
-    emulator = Path(str(resources.files("compiler.emulator")))
-    native = [*emulator.glob("*.cpp"), *emulator.glob("*.h")]
+
+
+def _included(texts: Iterable[bytes]) -> set[str]:
+    """The names of the headers that kernels include on any platform."""
+    variants = dict[str, str]()
+    for path in (*GPU_KERNELS.rglob("*.cuh"), *HIP_HEADERS.iterdir(), *EMULATED.iterdir()):
+        variants[path.name] = variants.get(path.name, "") + path.read_text()
+    return {*included_headers(b"\n".join(texts).decode(), variants)}
+
+
+def kernel_headers() -> dict[str, str]:
+    """The headers that kernels include, by name, in their CUDA form."""
+    return {path.name: path.read_text() for path in sorted(GPU_KERNELS.rglob("*.cuh"))}
+
+
+def _headers(included: Collection[str]) -> dict[str, bytes]:
     return {
-        **{name: text.encode() for name, text in texts.items()},
-        **{f"emulator/{path.name}": path.read_bytes() for path in native},
-        **{f"kernels/emu/{p.name}": p.read_bytes() for p in (emulator / "include").iterdir()},
+        f"kernels/{'cuda/' if name in PLATFORM_HEADERS else ''}{name}": text.encode()
+        for name, text in kernel_headers().items()
+        if name in included
+    }
+
+
+def _emulator(included: Collection[str]) -> dict[str, bytes]:
+    """The emulator's sources, and its form of the headers of kernels."""
+    sources = [*EMULATOR.glob("*.cpp"), *EMULATOR.glob("*.h")]
+    headers = [p for p in EMULATED.iterdir() if p.suffix == ".h" or p.name in included]
+    return {
+        **{f"emulator/{path.name}": path.read_bytes() for path in sources},
+        **{f"kernels/emu/{path.name}": path.read_bytes() for path in headers},
     }
 
 
@@ -153,12 +196,6 @@ def _launch(task: Task, launch: Launch) -> str:
     sizes = f"{braced(launch.grid)}, {braced(launch.block)}, {launch.shared_bytes}"
     sizes += f", {str(launch.programmatic).lower()}"
     return f"{{flowloom_{launch.symbol}, {sizes}, {braced(views)}}}"
-
-
-def kernel_headers() -> dict[str, str]:
-    """The headers that kernels include, by name, in their CUDA form."""
-    folder = Path(str(resources.files("compiler"))) / "kernels" / "gpu"
-    return {path.name: path.read_text() for path in sorted(folder.rglob("*.cuh"))}
 
 
 def nodes_of(schedule: Schedule) -> dict[str, list[str]]:

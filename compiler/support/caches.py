@@ -152,16 +152,21 @@ def compiled_once(
     return code
 
 
-def with_headers(text: str, headers: Mapping[str, str]) -> str:
-    """A text of C++ and those of some headers, by name, that it includes itself or by others."""
-    read = dict[str, str]()
+def included_headers(text: str, headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of some, by name, that a text of C++ includes itself or by others."""
+    included = dict[str, str]()
     pending = [text]
     while pending:
         for name in _INCLUDE.findall(pending.pop()):
-            if name in headers and name not in read:
-                read[name] = headers[name]
+            if name in headers and name not in included:
+                included[name] = headers[name]
                 pending.append(headers[name])
-    return repr((text, sorted(read.items())))
+    return included
+
+
+def with_headers(text: str, headers: Mapping[str, str]) -> str:
+    """A text of C++ and those of the headers that it includes: all that a compiler reads."""
+    return repr((text, sorted(included_headers(text, headers).items())))
 
 
 @cache

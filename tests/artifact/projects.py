@@ -116,7 +116,8 @@ def export(model: Any, place: Path, target: str = "emu:sm_80:fp32") -> StoredChe
     inputs = random_inputs(module, 1)
     tolerance = TOLERANCES[parse_target(module.target).precision]
     check = StoredCheck(inputs, run_onnxruntime(model, inputs), tolerance)
-    export_project(found, place, version="0.1.0", check=check)
+    emulator = parse_target(module.target).is_gpu
+    export_project(found, place, version="0.1.0", check=check, emulator=emulator)
     return check
 
 

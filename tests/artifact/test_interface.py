@@ -12,6 +12,7 @@ import numpy as np
 
 from compiler.artifact.generate import StoredCheck
 from tests.artifact.projects import attempt, export, needs_cmake, run, small_model
+from tests.tools import needs
 
 PROGRAMS = Path(__file__).parent / "programs"
 HEADER = Path(__file__).parents[2] / "compiler" / "artifact" / "project" / "include" / "flowloom"
@@ -44,6 +45,24 @@ def test_programs_use_an_installed_project(installed: Path, tmp_path: Path):
     assert refused.returncode != 0
     assert 'compatible with requested version "3"' in refused.stderr
     several(installed, tmp_path)
+
+
+@needs_cmake
+@needs("pkg-config")
+def test_pkg_config_finds_a_library_that_was_moved(installed: Path, tmp_path: Path):
+    moved = shutil.move(installed, tmp_path / "elsewhere")
+    source = tmp_path / "program.c"
+    source.write_text(
+        "#include <flowloom/model.h>\n#include <stdio.h>\n"
+        "int main(void) { puts(flowloom_version()); return 0; }\n"
+    )
+    paths = {"PKG_CONFIG_PATH": str(Path(moved, "lib", "pkgconfig"))}
+    flags = run("pkg-config", "--cflags", "--libs", "flowloom", **paths).split()
+    run("g++", "-x", "c++", source, *flags, f"-Wl,-rpath,{moved}/lib", "-o", tmp_path / "program")
+    assert run(tmp_path / "program").strip()
+    weights = run("pkg-config", "--variable=weights", "flowloom", **paths).strip()
+    assert Path(weights).is_file()
+    assert run("pkg-config", "--modversion", "flowloom", **paths).strip() == "2"
 
 
 def several(installed: Path, folder: Path) -> None:

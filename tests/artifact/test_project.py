@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import compiler
 from compiler.artifact.generate import export_project
 from compiler.artifact.gpu_part import kernel_text
 from compiler.errors import ArtifactError
@@ -33,6 +34,40 @@ def test_self_check_passes_on_the_emulator(emulated: Path, seed: int, warp: int)
     said = run(emulated / "flowloom_check", "--runs", "1", **order)
     assert said.count("ok  ") == 12  # two outputs, twice in each of three modes
     assert "latency" in said
+
+
+INCLUDE = re.compile(r'^#include "(?:flowloom/)?([^"]+)"', re.MULTILINE)
+
+
+@needs_cmake
+@pytest.mark.parametrize("target", ["cuda:sm_80:tf32", "hip:gfx90a:fp32"])
+def test_a_project_has_the_files_that_it_includes_and_no_others(target: str, tmp_path: Path):
+    built = compiler.compile(small_model(), target=target)
+    built.save(tmp_path / "artifact")
+    place = tmp_path / "project"
+    found = read_artifact(tmp_path / "artifact")
+    export_project(found, place, version="0", check=None)
+    sources = (".cu", ".cuh", ".h", ".hpp", ".cpp")
+    texts = {p: p.read_text() for p in place.rglob("*") if p.suffix in sources}
+    headers = {path.name for path in texts if path.suffix in (".cuh", ".h")}
+    names = [name for text in texts.values() for name in INCLUDE.findall(text)]
+    included = {Path(name).name for name in names} - {"model.hpp"}
+    emulated = {"gpu_emulator.h", "emulated.h"}  # behind #if
+    assert included - headers == emulated
+    assert headers - included == set()
+    assert not (place / "emulator").exists()
+    assert len([path for path in texts if path.suffix == ".cuh"]) < 20
+    configured = attempt("cmake", "-S", place, "-B", tmp_path / "build", "-DFLOWLOOM_GPU=EMU")
+    assert "export it with --emulator" in " ".join(configured.stderr.split())
+    export_project(found, place, version="0", check=None, emulator=True)
+    assert (place / "emulator" / "engine.cpp").is_file()
+
+
+def test_a_cpus_project_has_no_emulator(tmp_path: Path):
+    compiler.compile(small_model()).save(tmp_path / "artifact")
+    found = read_artifact(tmp_path / "artifact")
+    with pytest.raises(ArtifactError, match="the emulator is for kernels of GPUs"):
+        export_project(found, tmp_path / "project", version="0", check=None, emulator=True)
 
 
 @needs_cmake

@@ -170,6 +170,11 @@ def make_parser() -> ArgumentParser:
         help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
     )
     sub.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    sub.add_argument(
+        "--emulator",
+        action="store_true",
+        help="add the emulator, by which a project for GPUs runs on a CPU (emu artifacts have it)",
+    )
     add_progress(sub)
     add_json(sub)
 

@@ -92,7 +92,7 @@ def artifact_of(built: Build, library: bytes = b"") -> Artifact:
 
 def emulated_library(built: Build, place: Path) -> bytes:
     """The library of a module, exported and built for the emulator."""
-    export_project(artifact_of(built), place, version="0", check=None)
+    export_project(artifact_of(built), place, version="0", check=None, emulator=True)
     folder = build(place, "EMU", *WITHOUT_OPTIMISATION, target="flowloom")
     return (folder / "libflowloom.so").read_bytes()
 

@@ -39,7 +39,13 @@ def run(options: Namespace) -> int:
                 f"writing {kernels} and {in_bytes(weights)} of weights to {options.output}"
             )
         )
-        export_project(saved, options.output, version=compiler.__version__, check=check)
+        export_project(
+            saved,
+            options.output,
+            version=compiler.__version__,
+            check=check,
+            emulator=options.emulator,
+        )
     figures = {
         "project": str(options.output),
         "kernels": len(saved.kernels),
