@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.net.graph import Value
 from compiler.net.node import Node
-from compiler.net.operators import OPERATORS, POSITIONS, Kind, ShapeMismatch
+from compiler.net.operators import OPERATORS, POSITIONS, Kind, ShapeMismatch, facts_of
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.indices import index_bounds
 from compiler.tensors.substitution import has_symbols
@@ -59,7 +59,7 @@ class IndexRanges:
         spec = OPERATORS[node.type]
         if spec.kind is Kind.VIEW or spec.picks:
             return operands[0]
-        if node.type == "Cast":
+        if facts_of(node.type).converts:
             return operands[0] if ONNX_DTYPES.get(node["to"]) in _INTEGERS else None
         if node.type not in ("Add", "Mul") or operands[1] is None:
             return None

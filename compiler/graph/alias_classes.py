@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.movement import moved_operands
 from compiler.ir.types import nbytes_of
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 
 
 @dataclass
@@ -47,4 +47,5 @@ def moved_from(value: SSAValue) -> SSAValue:
 
 
 def _keeps_elements(name: str) -> bool:
-    return KINDS[name] is Kind.VIEW or name in ("Cast", "Transpose")
+    facts = facts_of(name)
+    return KINDS[name] is Kind.VIEW or facts.converts or facts.permutes

@@ -12,7 +12,7 @@ from compiler.ir.layouts import stored_block
 from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, example_bytes, nbytes_of, shape_of
 from compiler.net.maps import affine_indices
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 from compiler.net.operators.injective import PARTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import symbols_of
@@ -188,7 +188,7 @@ def _is_outermost(type: Attribute, axis: int) -> bool:
 
 
 def _is_contiguous_concat(op: OperatorOp) -> bool:
-    if op.type_name != "Concat":
+    if not facts_of(op.type_name).concatenates:
         return False
     type = op.outputs[0].type
     return _have_one_layout(op) and _is_outermost(type, op["axis"])

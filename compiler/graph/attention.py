@@ -10,7 +10,7 @@ from math import gcd, prod
 
 from compiler.graph.network import Network, Node, producers_of, users_of
 from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 from compiler.tensors.extents import at_hints
 from compiler.tensors.strides import StridedWindow
 
@@ -344,7 +344,7 @@ class _Finder:
             if window is None or node.inputs[0] is None:
                 return None
             shape = self.shape(node.inputs[0])
-            if node.type == "Transpose":
+            if facts_of(node.type).permutes:
                 order = node.attributes["perm"]
                 window = window.transposed([order.index(axis) for axis in range(len(shape))])
             elif KINDS.get(node.type) is Kind.VIEW:
@@ -353,9 +353,9 @@ class _Finder:
 
     def is_renaming(self, node: Node[int]) -> bool:
         """Whether an operator keeps all elements, perhaps in another order or type of float."""
-        if node.type == "Cast":
+        if facts_of(node.type).converts:
             return self.network.values[node.outputs[0]].dtype in GEMM_TYPES
-        return node.type == "Transpose" or KINDS.get(node.type) is Kind.VIEW
+        return facts_of(node.type).permutes or KINDS.get(node.type) is Kind.VIEW
 
     def only_user(self, value: int) -> int | None:
         """The operator that alone needs a value."""

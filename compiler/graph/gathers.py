@@ -7,7 +7,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from compiler.graph.aliases import is_absorbable
 from compiler.graph.cost import Roofline, nbytes
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 from compiler.net.operators.indices import GATHERS
 
 SELECTING = ("Gather", "Slice")
@@ -61,7 +61,7 @@ def _is_gather(op: object) -> bool:
 
 def _members(op: OperatorOp) -> list[OperatorOp]:
     """A Concat after its Gathers; empty if another kernel computes any of its operands."""
-    if op.type_name != "Concat":
+    if not facts_of(op.type_name).concatenates:
         return []
     computed = [_before_views(value) for value in op.inputs if _is_computed(value)]
     gathers = [owner for owner in computed if isinstance(owner, OperatorOp) and _is_gather(owner)]

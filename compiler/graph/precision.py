@@ -15,7 +15,7 @@ from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.nodes import node_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
-from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
+from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind, facts_of
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
 from compiler.net.operators.indices import GATHERS
 
@@ -228,7 +228,7 @@ class _Reader:
         for op in group.operators:
             if KINDS[op.type_name] is Kind.OPAQUE and op.type_name != RECURRENCE:
                 self.kept += [*group.inputs, *group.outputs]
-            if op.type_name == "Cast" and dtype_of(op.results[0].type) in _WIDE_INTEGERS:
+            if facts_of(op.type_name).converts and dtype_of(op.results[0].type) in _WIDE_INTEGERS:
                 self.kept += [outer[v] for v in op.inputs if v in outer]
             if op.type_name in ("Softmax", "LogSoftmax"):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
@@ -266,9 +266,10 @@ class _Reader:
 
     def _may_overflow(self, op: OperatorOp) -> bool:
         """Whether an operator's results depend on a constant that overflows."""
-        if OPERATORS[op.type_name].facts.is_small:
+        facts = facts_of(op.type_name)
+        if facts.is_small:
             return False
-        operands = op.inputs[:1] if op.type_name == "Clip" else op.inputs
+        operands = op.inputs[:1] if facts.clips else op.inputs
         return any(value in self.overflowing or self._is_large(value) for value in operands)
 
     def _is_large(self, value: SSAValue) -> bool:
@@ -323,13 +324,13 @@ def _is_kept(op: OperatorOp) -> bool:
     """Whether an operator's results stay float32 whatever its operands are."""
     if op.type_name == "Div":
         return not (isinstance(op.inputs[1].owner, ConstantOp) or _is_normalised(op))
-    if op.type_name == "Cast":  # of truths into 0 and 1, which all types have
+    if facts_of(op.type_name).converts:  # of truths into 0 and 1, which all types have
         source = dtype_of(op.inputs[0].type)
         return "float" not in source and source != "bool"
     if _is_extreme(op):
         makers = (value.owner for value in _sources(op.inputs[0]))
         return any(isinstance(maker, OperatorOp) and _is_kept(maker) for maker in makers)
-    return OPERATORS[op.type_name].facts.wide
+    return facts_of(op.type_name).wide
 
 
 def _is_extreme(op: OperatorOp) -> bool:
@@ -353,7 +354,7 @@ def _is_normalised(quotient: OperatorOp) -> bool:
 
 def _kept(reduction: OperatorOp) -> tuple[int, ...]:
     """The shape in which each result meets the elements that it is of."""
-    reduces = OPERATORS[reduction.type_name].facts.reduces
+    reduces = facts_of(reduction.type_name).reduces
     axes = () if reduces is None else reduces(node_of(reduction))
     shape = shape_of(reduction.inputs[0].type)
     return tuple(1 if i in axes else extent for i, extent in enumerate(shape))
@@ -364,7 +365,7 @@ def _is_no_less(op: OperatorOp) -> bool:
     if op.type_name in ("Add", "Max") and len(op.inputs) == 2:
         floor = _constant(op.inputs[1])
         return floor is not None and bool((floor >= 0).all())
-    if op.type_name != "Clip":
+    if not facts_of(op.type_name).clips:
         return op.type_name == "Expand" or KINDS[op.type_name] is Kind.VIEW
     ceiling = _constant(op.inputs[2]) if len(op.inputs) > 2 else None
     unlimited = len(op.inputs) < 3 or isinstance(op.inputs[2].owner, NoneOp)

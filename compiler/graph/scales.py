@@ -16,7 +16,7 @@ from compiler.graph.signature import content_lines
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import dtype_of
 from compiler.ir.values import attribute_to_array
-from compiler.net.operators import BYTE_CONTRACTIONS
+from compiler.net.operators import BYTE_CONTRACTIONS, facts_of
 from compiler.net.operators.elementwise import ARITHMETIC
 
 _INPUT_ZERO = 2
@@ -111,7 +111,7 @@ def is_quantised(group: GroupOp) -> bool:
     """Whether a group rounds numbers or computes with bytes."""
     return any(
         op.type_name in ("Round", *BYTE_CONTRACTIONS)
-        or (op.type_name == "Cast" and dtype_of(op.inputs[0].type) in _BYTES)
+        or (facts_of(op.type_name).converts and dtype_of(op.inputs[0].type) in _BYTES)
         for op in group.operators
     )
 
@@ -151,7 +151,7 @@ def _scales(user: OperatorOp | None, operand: int) -> bool:
 
 def _clips(user: OperatorOp | None, operand: int) -> bool:
     """Whether an operator clips to an operand."""
-    return user is not None and user.type_name == "Clip" and operand > 0
+    return user is not None and facts_of(user.type_name).clips and operand > 0
 
 
 def _scales_or_clips(user: OperatorOp | None, operand: int) -> bool:

@@ -7,6 +7,7 @@ from math import prod
 from compiler.graph.network import Network, Node
 from compiler.net.attributes import Mismatch
 from compiler.net.maps import strided
+from compiler.net.operators import facts_of
 from compiler.net.operators.movement import is_movement, maps_of
 from compiler.net.spec import KnownTensor, to_infer
 from compiler.tensors.strides import StridedWindow
@@ -212,7 +213,7 @@ def _lower_bound(network: Network, node: Node[int]) -> float | None:
     if node.type == "Max" and len(numbers) == 1:
         return numbers[0]
     largest = LARGEST_FLOATS.get(network.values[node.outputs[0]].dtype)
-    if node.type != "Clip" or not numbers or largest is None:
+    if not facts_of(node.type).clips or not numbers or largest is None:
         return None
     ceilings = [value for value in node.inputs[2:] if value is not None]
     return numbers[0] if not ceilings or (numbers[1] or 0.0) >= largest else None
@@ -226,7 +227,7 @@ def _naming(network: Network, node: Node[int], number: int, value: int) -> _Link
 
 def is_widening(network: Network, node: Node[int]) -> bool:
     """Whether an operator is a lossless Cast of a float type to float32."""
-    return node.type == "Cast" and all(
+    return facts_of(node.type).converts and all(
         network.values[v].dtype in kinds
         for v, kinds in ((node.inputs[0], GEMM_TYPES), (node.outputs[0], ("float32",)))
         if v is not None
@@ -235,19 +236,18 @@ def is_widening(network: Network, node: Node[int]) -> bool:
 
 def _scaling(network: Network, node: Node[int], number: int) -> _Link | None:
     """A Mul or Div by a constant of one element."""
-    if node.type not in ("Mul", "Div"):
+    divides = node.type == "Div"
+    if not divides and node.type != "Mul":
         return None
-    for position, other in ((0, 1), (1, 0)) if node.type == "Mul" else ((0, 1),):
+    for position, other in ((0, 1),) if divides else ((0, 1), (1, 0)):
         before = node.inputs[position]
         scalar = network.constants.get(node.inputs[other] or 0)
         same = before is not None and network.values[before] == network.values[node.outputs[0]]
         if before is not None and same and scalar is not None and scalar.size == 1:
             factor = float(scalar.ravel()[0])
-            if node.type == "Div" and factor == 0:
+            if divides and factor == 0:
                 return None
-            return _Link(
-                number, before, node.outputs[0], factor if node.type == "Mul" else 1 / factor
-            )
+            return _Link(number, before, node.outputs[0], 1 / factor if divides else factor)
     return None
 
 

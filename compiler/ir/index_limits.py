@@ -8,6 +8,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
 from compiler.ir.movement import moved_operands
 from compiler.ir.types import known_type
+from compiler.net.operators import facts_of
 from compiler.net.operators.indices import INDEXED, index_bounds
 from compiler.tensors.substitution import shape_at_hints
 
@@ -51,7 +52,8 @@ def _sources(value: SSAValue) -> Iterator[BlockArgument]:
         if isinstance(value, BlockArgument):
             yield value
         elif isinstance(owner := value.owner, OperatorOp):
-            carried = owner.inputs[:1] if owner.type_name == "Cast" else moved_operands(owner)
+            converts = facts_of(owner.type_name).converts
+            carried = owner.inputs[:1] if converts else moved_operands(owner)
             unseen = [v for v in carried if v not in seen]
             seen.update(unseen)
             queue.extend(unseen)

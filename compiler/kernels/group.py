@@ -21,7 +21,7 @@ from compiler.ir.nodes import numbered_nodes
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
 from compiler.net.node import Node
-from compiler.net.operators import KINDS, OPERATORS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind, facts_of
 from compiler.net.operators.canonical import complete_attributes
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.schedule.kernels import Operand
@@ -182,7 +182,8 @@ class Group:
         """The input of 16 bits whose elements a Cast makes a value of float32; else the value."""
         if self.values[value].dtype != "float32":
             return value
-        casts = (op for op in self.operators if op.type == "Cast" and op.outputs == (value,))
+        makers = (op for op in self.operators if op.outputs == (value,))
+        casts = (op for op in makers if facts_of(op.type).converts)
         source = next((op.operand(0) for op in casts), value)
         return (
             source if source < self.inputs and self.values[source].dtype in NARROW_FLOATS else value

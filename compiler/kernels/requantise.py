@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.group import Group, Node, TensorInfo, needed
+from compiler.net.operators import facts_of
 
 _LARGEST_ZERO = 1 << 16
 """The largest zero point: float32 holds its sum with any number that is not clipped."""
@@ -73,7 +74,7 @@ class _Rewriting:
 
     def replaced(self, op: Node[int]) -> list[Node[int]]:
         """The operators instead of one."""
-        if op.type != "Cast":
+        if not facts_of(op.type).converts:
             return [op]
         result = op.output
         quantised = self._quantised(op)
@@ -169,7 +170,8 @@ class _Rewriting:
     def _byte(self, value: int | None) -> int | None:
         """The read of one byte that a number is cast from; None for any other."""
         maker = self._makers.get(-1 if value is None else value)
-        source = maker.operand(0) if maker is not None and maker.type == "Cast" else None
+        casts = maker is not None and facts_of(maker.type).converts
+        source = maker.operand(0) if maker is not None and casts else None
         if source is None or source >= self._inputs:
             return None
         info = self.values[source]

@@ -50,6 +50,11 @@ class Facts:
     An opaque operator is `sized` if its kernel for CPUs takes sizes that a run decides.
 
     What is `derived` makes weights of weights: a result of these alone is one, computed once.
+
+    An operator `converts` if its results are the elements of its operand in another type. It
+    `clips` if they are those of operand 0 but for limits, which the others are. It `permutes` if
+    the axes of the result are those of its operand in the order of the attribute `perm`, and
+    `concatenates` if its operands follow each other along the attribute `axis`.
     """
 
     flops: int | Callable[[TypedNode], int] = 1
@@ -70,6 +75,10 @@ class Facts:
     on_extents: Callable[..., Any] | None = None
     sized: bool = False
     derived: bool = False
+    converts: bool = False
+    clips: bool = False
+    permutes: bool = False
+    concatenates: bool = False
 
     @property
     def is_small(self) -> bool:

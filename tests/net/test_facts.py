@@ -1,5 +1,6 @@
 """The facts of entries hold for what the interpreter computes."""
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from compiler.net.facts import EVERYTHING
 from compiler.net.graph import Value
 from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.operators.canonical import canonical_node
+from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.spec import Kind
 
 Array = np.ndarray
 RANDOM = np.random.default_rng(5)
+ELEMENT_NUMBERS = {name: number for number, name in ONNX_DTYPES.items()}
 SPECIAL = np.array([-0.0, 0.0, np.inf, -np.inf, np.nan, 2.5, -1.5, 1e30], "f4")
 
 
@@ -176,6 +179,41 @@ def test_results_depend_on_what_is_reduced(name: str):
         for axis in set(range(x.ndim)) - axes:
             assert set(different[:, axis].tolist()) <= {at[axis]}
     assert changes
+
+
+@pytest.mark.parametrize("name", names("converts"))
+def test_what_converts_keeps_numbers_that_both_types_have(name: str):
+    halves = result_of(name, [SPECIAL[:7]], to=ELEMENT_NUMBERS["float16"])
+    assert halves.dtype == np.float16
+    np.testing.assert_array_equal(halves.astype("f4"), SPECIAL[:7])
+
+
+@pytest.mark.parametrize("name", names("clips"))
+def test_what_clips_has_elements_and_limits_alone(name: str):
+    x = RANDOM.standard_normal(50).astype("f4")
+    for low, high in ((-0.5, 0.25), (-9, 0.1), (0.1, 9), (-9, 9)):
+        clipped = np.minimum(np.maximum(x, np.float32(low)), np.float32(high))
+        np.testing.assert_array_equal(result_of(name, [x, scalar(low), scalar(high)]), clipped)
+
+
+@pytest.mark.parametrize("name", names("permutes"))
+def test_what_permutes_has_the_axes_of_its_operand_in_an_order(name: str):
+    x = tensor(2, 3, 4)
+    for perm in permutations(range(3)):
+        np.testing.assert_array_equal(result_of(name, [x], perm=list(perm)), x.transpose(perm))
+
+
+@pytest.mark.parametrize("name", names("concatenates"))
+def test_what_concatenates_has_its_operands_one_after_another(name: str):
+    x = tensor(2, 3, 4)
+    for axis in range(3):
+        result = result_of(name, [x, -x, x], axis=axis)
+        np.testing.assert_array_equal(result, np.concatenate([x, -x, x], axis))
+
+
+def test_every_fact_that_is_asked_for_is_some_operators():
+    for fact in ("converts", "clips", "permutes", "concatenates"):
+        assert names(fact), fact
 
 
 def test_reductions_say_which_axes_or_have_windows():

@@ -44,7 +44,7 @@ def evaluate_extents(
         return [
             _reduced(function, arrays[0], node.attributes) if reduces else _each(function, arrays)
         ]
-    if op_type == "Cast":
+    if spec.facts.converts:
         dtype = str(numpy_element(attributes["to"]))
         if dtype == "bool":
             return [_each(bool, arrays)]

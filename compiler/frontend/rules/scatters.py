@@ -10,7 +10,7 @@ from math import prod
 
 from compiler.frontend.rules.call import Call, rule
 from compiler.net.graph import Value
-from compiler.net.operators import POSITIONS
+from compiler.net.operators import POSITIONS, facts_of
 from compiler.tensors.substitution import extents_in
 
 STORES = ("none", None)
@@ -59,7 +59,7 @@ def _before_transpose(call: Call, data: Value) -> tuple[Value, list[int]]:
     """
     operators = reversed(call.builder.graph.operators)
     maker = next((op for op in operators if data in op.outputs), None)
-    if maker is None or maker.type != "Transpose":
+    if maker is None or not facts_of(maker.type).permutes:
         return data, [*range(data.rank)]
     return maker.operand(0), list(maker.attributes["perm"])
 

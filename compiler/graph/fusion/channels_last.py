@@ -14,7 +14,7 @@ from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 
 ElementOrder = numpy.ndarray
 """An array of the shape of a value, whose strides say where its elements are in another value."""
@@ -57,7 +57,7 @@ def order_after(
     """The order of an operator's result of a shape, of which these operands have an order; None
     where elements are computed from others."""
     first, *others = sources
-    if type_name == "Transpose":
+    if facts_of(type_name).permutes:
         return first.transpose(attributes["perm"])
     if KINDS[type_name] is Kind.VIEW:
         return reshaped(first, tuple(shape))
@@ -158,13 +158,14 @@ def _chain_before(value: SSAValue) -> Chain | None:
     group = value.owner
     if not isinstance(group, GroupOp) or len(group.inputs) != 1 or len(group.outputs) != 1:
         return None
-    moving = {op.type_name for op in group.operators if KINDS[op.type_name] is not Kind.VIEW}
+    types = {op.type_name for op in group.operators if KINDS[op.type_name] is not Kind.VIEW}
+    permutes = len(types) > 0 and all(facts_of(type_name).permutes for type_name in types)
     source = group.body.block.args[0]
     names: dict[SSAValue, SSAValue] = {group.outputs[0]: group.results_yielded[0]}
     orders: dict[SSAValue, ElementOrder] = {source: contiguous(shape_of(source.type))}
     order_of = _orders([*group.operators, *views], orders, names)
     order = order_of.get(views[-1].outputs[0] if views else group.results_yielded[0])
-    if moving != {"Transpose"} or order is None or len(image) < 3 or order.strides[1] != 1:
+    if not permutes or order is None or len(image) < 3 or order.strides[1] != 1:
         return None
     return Chain(group, tuple(views))
 
@@ -195,7 +196,7 @@ def _chain_after(group: GroupOp, convolution: OperatorOp) -> Chain | None:
 def _is_movable(group: GroupOp) -> bool:
     """Whether a group has Transposes, views and elementwise operators only."""
     return group.control is None and all(
-        op.type_name == "Transpose" or KINDS[op.type_name] in (Kind.ELEMENTWISE, Kind.VIEW)
+        facts_of(op.type_name).permutes or KINDS[op.type_name] in (Kind.ELEMENTWISE, Kind.VIEW)
         for op in group.operators
     )
 

@@ -13,7 +13,7 @@ from compiler.ir.nodes import node_of
 from compiler.ir.types import shape_of
 from compiler.net.attributes import Shape
 from compiler.net.node import Node
-from compiler.net.operators import KINDS, OPERATORS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind, facts_of
 from compiler.support.dag import DAG
 from compiler.tensors.row_major import squeezed_shape
 
@@ -85,7 +85,7 @@ class FusionGraph:
     def widens(self, v: int) -> bool:
         """Whether a node casts bytes to a type of four bytes and more."""
         own = self.costs[v]
-        casts = self.node(v).type == "Cast" and bool(own.reads)
+        casts = facts_of(self.node(v).type).converts and bool(own.reads)
         return casts and own.result_bytes >= 4 * own.reads[0][1]
 
     def dag(self, roofline: cost.Roofline) -> DAG:

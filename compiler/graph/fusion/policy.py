@@ -8,7 +8,7 @@ from compiler.graph.fusion.fused_sets import FusedSets
 from compiler.graph.fusion.fusion_graph import Edge, FusionGraph
 from compiler.graph.fusion.rules import allows
 from compiler.graph.fusion.state import NEVER, FusedKernel, FusionRules, Growth
-from compiler.net.operators import Kind
+from compiler.net.operators import Kind, facts_of
 
 _UPDATE_LIMIT = 256
 
@@ -141,7 +141,7 @@ def _absorb(growth: Growth, v: int, ranks: list[int], limit: int) -> bool:
         readers = growth.readers(other)
         if other == mine or len(readers) == 1 or not readers.issubset(growth.members(mine)):
             continue
-        if any(growth.graph.node(u).type == "Concat" for u in growth.members(other)):
+        if any(facts_of(growth.graph.node(u).type).concatenates for u in growth.members(other)):
             continue
         growth.joint = frozenset(readers)
         own = [(w, edge) for w, edge in edges if set_of[edge.source] == other]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compiler.graph.fusion.fusion_graph import Edge
 from compiler.graph.fusion.state import MOST_RECOMPUTED, MOST_TENSORS, Growth
 from compiler.net.node import Node
-from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_REDUCE, Kind
+from compiler.net.operators import SCATTER_ORDER, SEGMENT_REDUCE, Kind, facts_of
 from compiler.net.operators.einsum import einsum_terms
 from compiler.net.operators.indices import GATHERS, INDEXED
 from compiler.tensors.dtypes import FLOAT8
@@ -123,7 +123,7 @@ def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
     source = growth.graph.node(v).operand(0)
     alone = set(growth.graph.users[u]) == {v} and u not in growth.graph.outputs
     float8 = growth.graph.network.values[source].dtype in FLOAT8
-    rounded = growth.graph.node(u).type == "Cast" and float8
+    rounded = facts_of(growth.graph.node(u).type).converts and float8
     return (alone and (rounded or _is_result(growth, v))) or _narrows_again(growth, v)
 
 
@@ -212,11 +212,11 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
     if growth.graph.shapes[v] is None or not growth.only_for(other, v):
         return False
     if growth.anchor_kind(other) is Kind.CONTRACTION:
-        allowed = growth.rules.injective_epilogue and type == "Transpose"
+        allowed = growth.rules.injective_epilogue and facts_of(type).permutes
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
         return growth.anchor_kind(mine) is None and _concatenates_rows(growth, v, edge, other)
-    return not OPERATORS[type].facts.repeats or growth.cheap_again(other, v)
+    return not facts_of(type).repeats or growth.cheap_again(other, v)
 
 
 def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
@@ -228,7 +228,7 @@ def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     node = growth.graph.node(v)
     values = growth.graph.network.values
     summed = anchor >= 0 and growth.graph.node(anchor).type == SEGMENT_REDUCE
-    if not summed or node.type != "Concat":
+    if not summed or not facts_of(node.type).concatenates:
         return False
     shape = values[node.operand(edge.operand)].shape
     rows = values[growth.graph.node(anchor).output].shape
@@ -252,7 +252,7 @@ def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         whole = growth.rows(v) == growth.kernels[other].shape == edge.shape
         return growth.only_for(other, v) and (growth.light(other, MOST_RECOMPUTED) or whole)
     written_once = growth.graph.shapes[v] != rows.shape
-    clips = sum(growth.graph.node(u).type == "Clip" for u in growth.members(other))
+    clips = sum(facts_of(growth.graph.node(u).type).clips for u in growth.members(other))
     light = growth.light(other, MOST_RECOMPUTED + clips)
     return growth.kernels[other].shape == edge.shape and (written_once or light)
 

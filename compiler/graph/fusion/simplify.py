@@ -16,7 +16,7 @@ from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, value_to_attribute
 from compiler.net.maps import strided
-from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec
+from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec, facts_of
 from compiler.net.operators.movement import is_movement
 from compiler.tensors.exact import same_extents
 from compiler.tensors.strides import StridedWindow
@@ -64,7 +64,7 @@ def concat_key(op: OperatorOp) -> Hashable | None:
     A Concat interleaves its operands, each split into as many parts as there are indices before
     its axis; reshapes of the operands change neither.
     """
-    if op.type_name != "Concat":
+    if not facts_of(op.type_name).concatenates:
         return None
     shape = shape_of(op.outputs[0].type)
     parts = prod(shape[: op["axis"]])

@@ -7,7 +7,7 @@ import numpy
 from compiler.graph.fusion.channels_last import order_after
 from compiler.kernels.gpu.epilogue import Parameter, c_type
 from compiler.kernels.group import Group, Node
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 
 BYTE_TYPES = ("int8", "uint8")
 """The element types of integer contractions."""
@@ -63,7 +63,10 @@ def find_operand(group: Group, value: int | None) -> Operand | None:
         view = numpy.empty(info.shape, numpy.int8)
         return Operand(value, info.dtype, info.block, group.is_packable(value), view)
     maker = next((op for op in group.operators if value in op.outputs), None)
-    if maker is None or maker.type not in (*RESHAPES, "Transpose", "Cast"):
+    if maker is None:
+        return None
+    facts = facts_of(maker.type)
+    if maker.type not in RESHAPES and not facts.permutes and not facts.converts:
         return None
     source = find_operand(group, maker.inputs[0])
     return None if source is None else _viewed(group, maker, source)
@@ -72,7 +75,7 @@ def find_operand(group: Group, value: int | None) -> Operand | None:
 def _viewed(group: Group, maker: Node[int], source: Operand) -> Operand | None:
     """An operand seen through one more view operator; None where elements would have to move."""
     result, argument = group.values[maker.output], group.values[maker.inputs[0] or 0]
-    if maker.type == "Cast":
+    if facts_of(maker.type).converts:
         floats = argument.dtype in ELEMENT_BYTES and argument.dtype not in BYTE_TYPES
         return source if floats and result.dtype == "float32" else None
     view = order_after(maker.type, maker.attributes, [source.view], result.shape)

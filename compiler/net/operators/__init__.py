@@ -11,6 +11,7 @@ from typing import Any
 
 from compiler.net.attributes import Mismatch
 from compiler.net.evaluation import EVALUATIONS
+from compiler.net.facts import Facts
 from compiler.net.node import OperatorInput, ShapeMismatch, TypedNode
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
@@ -64,6 +65,7 @@ __all__ = [
     "ShapeMismatch",
     "check_room",
     "check_size",
+    "facts_of",
     "infer",
     "infer_node",
     "type_text",
@@ -104,6 +106,15 @@ OPERATORS: dict[str, OpSpec] = {
 
 KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
 """Kind of every operator that can be compiled."""
+
+_NOTHING = Facts()
+
+
+def facts_of(op_type: str) -> Facts:
+    """What is known of an operator; nothing of one that cannot be compiled."""
+    entry = OPERATORS.get(op_type)
+    return _NOTHING if entry is None else entry.facts
+
 
 STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
     name: entry.structural for name, entry in OPERATORS.items() if entry.structural

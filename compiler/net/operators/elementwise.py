@@ -314,14 +314,14 @@ ELEMENTWISE: dict[str, OpSpec] = {
             "round_mode": one_of("up", "down", "nearest"),  # for powers of two in a byte
         },
         result=lambda node: dtype_of_element(node["to"]),
-        facts=Facts(steps=True),
+        facts=Facts(steps=True, converts=True),
         T=MOVABLE,
     ),
     "Clip": operator(
         Kind.ELEMENTWISE,
         "T T? T? -> T",
         _clip,
-        facts=Facts(exact=True, idempotent=True, interval=_clip_interval),
+        facts=Facts(exact=True, idempotent=True, clips=True, interval=_clip_interval),
         T=NUMBERS,
     ),
     "Expand": operator(

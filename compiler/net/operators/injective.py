@@ -360,7 +360,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _concat,
         {"axis": axis_attribute()},
         maps=_concat_maps,
-        facts=DERIVED,
+        facts=Facts(derived=True, concatenates=True),
         T=ALL,
     ),
     "DepthToSpace": operator(
@@ -477,7 +477,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _transpose,
         {"perm": integers(_reversed)},
         maps=_transpose_maps,
-        facts=DERIVED,
+        facts=Facts(derived=True, permutes=True),
         T=MOVABLE,
     ),
     "Trilu": operator(

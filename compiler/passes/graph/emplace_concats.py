@@ -14,6 +14,7 @@ from compiler.ir.edit import clone_before, erase_dead, graphs_of, insert_before,
 from compiler.ir.layouts import stored_block
 from compiler.ir.movement import moved_operands
 from compiler.ir.types import dtype_of
+from compiler.net.operators import facts_of
 from compiler.net.operators.injective import PARTS
 from compiler.passes.base import GraphPass
 
@@ -56,7 +57,7 @@ def _emplace(graph: GraphOp) -> None:
 
 def _moving(group: GroupOp) -> OperatorOp | None:
     """The Concat, Split or Slice of a group that has no other operators except lossless casts."""
-    operators = [op for op in group.operators if op.type_name != "Cast"]
+    operators = [op for op in group.operators if not facts_of(op.type_name).converts]
     if len(operators) != 1 or operators[0].type_name not in PARTS or not _is_exact(group):
         return None
     op = operators[0]
@@ -76,7 +77,7 @@ def _is_exact(group: GroupOp) -> bool:
 
 def _source(value: SSAValue) -> SSAValue:
     """The value before casts."""
-    while isinstance(value.owner, OperatorOp) and value.owner.type_name == "Cast":
+    while isinstance(value.owner, OperatorOp) and facts_of(value.owner.type_name).converts:
         value = value.owner.inputs[0]
     return value
 

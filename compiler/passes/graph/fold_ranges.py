@@ -16,7 +16,7 @@ from compiler.ir.dataflow import GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import graphs_of, insert_before, replace
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import value_to_attribute
-from compiler.net.operators import PARTIAL_RANGES
+from compiler.net.operators import PARTIAL_RANGES, facts_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.widen_groups import ONNX_TYPES, cast_of
 
@@ -84,7 +84,7 @@ def _whole_reductions(group: GroupOp, type: str) -> list[OperatorOp]:
 def _input_of(value: SSAValue, group: GroupOp) -> int | None:
     """Which input a value is, perhaps cast; None for any other."""
     while isinstance(value, OpResult) and isinstance(value.op, OperatorOp):
-        if value.op.type_name != "Cast":
+        if not facts_of(value.op.type_name).converts:
             return None
         value = value.op.inputs[0]
     return value.index if isinstance(value, BlockArgument) else None

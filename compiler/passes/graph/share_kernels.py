@@ -24,7 +24,7 @@ from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, Weigh
 from compiler.ir.edit import graphs_of, insert_before, replace
 from compiler.ir.types import dtype_of, int64, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 from compiler.passes.base import GraphPass
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}
@@ -129,6 +129,6 @@ def _scales_of(matmul: OperatorOp) -> Iterator[tuple[OperatorOp, ConstantOp]]:
                 if attribute_to_array(scale.value).size == 1:
                     yield owner, scale
                 break
-            if owner.type_name != "Transpose" and KINDS.get(owner.type_name) is not Kind.VIEW:
+            if not (facts_of(owner.type_name).permutes or KINDS.get(owner.type_name) is Kind.VIEW):
                 break
             value = owner.inputs[0]

@@ -15,6 +15,7 @@ from compiler.ir.edit import insert_before, replace
 from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import Value, value_to_attribute
+from compiler.net.operators import facts_of
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ def split_wide_concats(graph: GraphOp, views: Set[OperatorOp]) -> bool:
         write = _Writer(op)
         results = (
             [write.concat(op.inputs)]
-            if op.type_name == "Concat"
+            if facts_of(op.type_name).concatenates
             else write.split(write.op.inputs[0], list(map(write.size, write.op.outputs)))
         )
         replace(op, results)

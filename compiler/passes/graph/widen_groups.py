@@ -10,7 +10,7 @@ from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, Yield
 from compiler.ir.edit import insert_before, replace
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
-from compiler.net.operators import KINDS, OPERATORS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind, facts_of
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
 """ONNX's numbers of the element types."""
@@ -106,7 +106,7 @@ def _widen_results(op: OperatorOp) -> None:
         dtype = dtype_of(result.type)
         entry = OPERATORS[op.type_name]
         exact = entry.facts.exact or entry.maps is not None
-        if op.type_name == "Cast":
+        if entry.facts.converts:
             exact = dtype_of(op.inputs[0].type) == "bool"
             op.attributes["to"] = int64(ONNX_TYPES["float32"])
         result = Rewriter.replace_value_with_new_type(
@@ -120,5 +120,5 @@ def _widen_results(op: OperatorOp) -> None:
         insert_before(following, short := cast_of(result, dtype))
         insert_before(following, wide := cast_of(short.outputs[0], "float32"))
         result.replace_uses_with_if(wide.outputs[0], lambda use, c=short: use.operation is not c)
-    if op.type_name == "Cast" and op.inputs[0].type == op.outputs[0].type:
+    if facts_of(op.type_name).converts and op.inputs[0].type == op.outputs[0].type:
         replace(op, [op.inputs[0]])

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group, Node, TensorInfo, needed
-from compiler.net.operators import PARTIAL_RANGES
+from compiler.net.operators import PARTIAL_RANGES, facts_of
 
 FLOAT = 1
 """ONNX's number of float32."""
@@ -29,7 +29,7 @@ def ranged_results(group: Group) -> list[RangedResult]:
         if op.type == PARTIAL_RANGES:
             value = op.operand(0)
             while value not in group.outputs:
-                assert makers[value].type == "Cast", "a range of what is not stored"
+                assert facts_of(makers[value].type).converts, "a range of what is not stored"
                 value = makers[value].operand(0)
             tensor, lows, highs = (
                 group.inputs + group.outputs.index(v) for v in (value, *op.outputs)

@@ -13,6 +13,7 @@ from compiler.kernels.gpu.epilogue import StoreFunction, value_function
 from compiler.kernels.gpu.structs import value_struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
+from compiler.net.operators import facts_of
 from compiler.target.target import GpuTarget
 
 MOST_FLOAT16 = 65504.0
@@ -103,7 +104,7 @@ class _Chain:
 
     def _kept(self) -> list[Node[int]]:
         kept = [self.group.operators[i] for i in self.operators]
-        while kept and kept[-1].type == "Cast":
+        while kept and facts_of(kept[-1].type).converts:
             kept.pop()
         return kept
 
@@ -123,7 +124,7 @@ def _bound(group: Group, operators: Sequence[Node[int]]) -> float:
     for operator in reversed(operators):
         constants = [group.constants.get(-1 if v is None else v) for v in operator.inputs]
         known = [float(abs(c.reshape(-1)[0])) for c in constants if c is not None]
-        if operator.type == "Clip" and len(known) == 2:
+        if facts_of(operator.type).clips and len(known) == 2:
             return total + max(known)
         if operator.type not in SHIFTS:
             break

@@ -18,7 +18,7 @@ from compiler.kernels.group import Group, Node
 from compiler.kernels.template import Folds, KernelSource, OneWay
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence, variable
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, facts_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.row_major import unflatten_index
@@ -77,7 +77,7 @@ def _kinds(group: Group) -> tuple[Kind, ...]:
 
 def _is_tiled(operator: Node[int]) -> bool:
     """Whether the last axis is another one before: the generic schedule has tiles for that."""
-    if operator.type != "Transpose":
+    if not facts_of(operator.type).permutes:
         return False
     order: list[int] = operator.attributes["perm"]
     return not order or order[-1] != len(order) - 1
@@ -87,7 +87,7 @@ def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
     """Whether each operator is of a kind, and computes in 32 bits or more."""
     for op in group.operators:
         used = [group.values[i].dtype for i in (*op.inputs, *op.outputs) if i is not None]
-        narrow = op.type != "Cast" and not set(HALVES).isdisjoint(used)
+        narrow = not facts_of(op.type).converts and not set(HALVES).isdisjoint(used)
         if KINDS[op.type] not in kinds or narrow:
             return False
     return True

@@ -18,6 +18,7 @@ from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.structs import constants, kernel, restricted, struct
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key, Template
+from compiler.net.operators import facts_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -218,7 +219,8 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
     def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The problem of a group that is a recurrence, casts aside; None for any other."""
         operator = group.only("Recurrence")
-        if operator is None or {op.type for op in group.operators} > {"Recurrence", "Cast"}:
+        others = (op.type for op in group.operators if op is not operator)
+        if operator is None or not all(facts_of(type).converts for type in others):
             return None
         reads = _reads(group, operator)
         writes = _writes(group, operator)

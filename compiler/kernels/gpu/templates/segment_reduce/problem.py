@@ -7,7 +7,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, RESHAPES
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.net.operators import SEGMENT_REDUCE
+from compiler.net.operators import SEGMENT_REDUCE, facts_of
 from compiler.target.target import GpuTarget
 from compiler.tensors.row_major import squeezed_shape
 
@@ -133,7 +133,7 @@ def _place(group: Group, anchor: Node[int], context: FusionContext) -> tuple[int
     for op in group.operators:
         if following.intersection(op.inputs):
             following.update(op.outputs)
-            concats += [op] if op.type == "Concat" else []
+            concats += [op] if facts_of(op.type).concatenates else []
     if len(concats) != 1 or context.reduces:
         return None
     whole = squeezed_shape(group.values[concats[0].output].shape)
@@ -156,7 +156,7 @@ def _rows(group: Group, value: int) -> Rows | None:
     maker = next((op for op in group.operators if value in op.outputs), None)
     if maker is None:
         return None
-    if maker.type == "Cast":
+    if facts_of(maker.type).converts:
         return _rows(group, maker.operand(0)) if group.values[value].dtype in STORED else None
     if not _gathers_rows(group, maker):
         return None

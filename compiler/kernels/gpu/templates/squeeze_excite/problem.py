@@ -8,6 +8,7 @@ from compiler.graph.fusion.squeeze_excite import find_squeeze_excites
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.group import Group, Node
+from compiler.net.operators import facts_of
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -81,7 +82,7 @@ class Config:
 def read_problem(group: Group) -> Problem | None:
     """The problem of a group that is a squeeze-and-excitation and nothing else; else None."""
     (match, *others) = find_squeeze_excites(group) or [None]
-    casts = {i for i, op in enumerate(group.operators) if op.type == "Cast"}
+    casts = {i for i, op in enumerate(group.operators) if facts_of(op.type).converts}
     if match is None or others or len(group.outputs) > 1:
         return None
     if casts.union(match.operators) != set(range(len(group.operators))):

@@ -26,6 +26,7 @@ from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
+from compiler.net.operators import facts_of
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.row_major import unflatten_index
@@ -122,7 +123,7 @@ def _is_all(group: Group, tensor_range: TensorRange) -> bool:
 
 def _leads_to(group: Group, op: Node[int], tensor: int) -> bool:
     """Whether an operator casts what a group reads to the tensor of its range."""
-    source = op.inputs[0] if op.type == "Cast" else None
+    source = op.inputs[0] if facts_of(op.type).converts else None
     return op.outputs == (tensor,) and source is not None and source < group.inputs
 
 
