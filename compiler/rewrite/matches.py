@@ -155,14 +155,10 @@ class Matches:
 
     def _changed(self, site: Site) -> Mapping[Term, Term]:
         node = site.roots[0].node
-        new = [build(self.terms, pattern, site.match, node) for pattern in site.rule.target]
+        new = [build(self.terms, pattern, site.match, node.node) for pattern in site.rule.target]
         if site.first is not None:
-            inputs = [
-                *site.roots[0].inputs[: site.first],
-                new[0],
-                *site.roots[0].inputs[site.first + 2 :],
-            ]
-            new = [self.terms.apply("Concat", inputs, site.roots[0].attributes, site.roots[0].node)]
+            inputs = [*node.inputs[: site.first], new[0], *node.inputs[site.first + 2 :]]
+            new = [self.terms.apply("Concat", inputs, node.attributes, node.node)]
         changed = dict(zip(site.roots, new, strict=True))
         if any(old.types != term.types for old, term in changed.items()):
             raise Mismatch(f"the rule {site.rule.name} changes a type")
@@ -175,7 +171,7 @@ class Matches:
         for i in range(len(operands) - 1 if len(operands) > 2 else 0):
             singles = operands[i : i + 1], operands[i + 1 : i + 2]
             if all(map(_may_be, pattern.inputs, singles, (None, None))):
-                pair = self.terms.apply("Concat", operands[i : i + 2], concat.attributes)
+                pair = self.terms.apply("Concat", operands[i : i + 2], concat.node.attributes)
                 for match in self._match(pattern, pair, NOTHING):
                     yield i, match
 
@@ -204,11 +200,11 @@ class Matches:
 
     def _inputs(self, pattern: Apply, term: Term) -> Iterator[Sequence[Term]]:
         """The ways to read a term's inputs: in both orders, without a bias, a Concat in two."""
-        inputs = [t for t in term.inputs if t is not None]
-        if term.kind in ("Conv", "Gemm") and len(inputs) == 2 < len(pattern.inputs):
+        inputs = [t for t in term.node.inputs if t is not None]
+        if term.node.type in ("Conv", "Gemm") and len(inputs) == 2 < len(pattern.inputs):
             width = term.shape[1]
             inputs.append(self.terms.fill(0.0, term.dtype, (width,)))
-        if term.kind == "Concat" and len(inputs) > len(pattern.inputs) == 2:
+        if term.node.type == "Concat" and len(inputs) > len(pattern.inputs) == 2:
             for count in range(1, len(inputs)):
                 halves = inputs[:count], inputs[count:]
                 axis = pattern.attributes["axis"]
@@ -216,7 +212,7 @@ class Matches:
                     yield self._halves_of(term, count)
             return
         yield inputs
-        entry = OPERATORS.get(term.kind)
+        entry = OPERATORS.get(term.node.type)
         commutative = entry is not None and entry.facts.commutative
         if commutative and len(inputs) == 2 and inputs[0] is not inputs[1]:
             yield inputs[::-1]  # equal operands would match twice
@@ -226,7 +222,7 @@ class Matches:
         key = (concat, count)
         if key not in self._halves:
             halves = concat.operands[:count], concat.operands[count:]
-            concats = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
+            concats = [self.terms.apply("Concat", half, concat.node.attributes) for half in halves]
             self._halves[key] = concats
         return self._halves[key]
 
@@ -234,9 +230,9 @@ class Matches:
 def _has_inputs(pattern: Apply, term: Term) -> bool:
     """Whether a term has an input for each operator that a pattern reads: a Concat may have halves
     that are none of its inputs, and a convolution gets a bias when it is matched."""
-    if term.kind == "Concat" or len(term.operands) < len(pattern.inputs):
+    if term.node.type == "Concat" or len(term.operands) < len(pattern.inputs):
         return True
-    kinds = [operand.kind for operand in term.operands]
+    kinds = [operand.node.type for operand in term.operands]
     return all(any(kind in accepted for kind in kinds) for accepted in _asked(pattern))
 
 
@@ -256,7 +252,7 @@ def _may_be(pattern: Pattern, terms: Sequence[Term], axis: Any) -> bool:
         return True
     if len(terms) > 1:
         return pattern.kind == "Concat" and pattern.attributes["axis"] == axis
-    return terms[0].kind in _kinds(pattern)
+    return terms[0].node.type in _kinds(pattern)
 
 
 def _chosen(rule: Rule, match: Match) -> Iterator[Match]:
@@ -271,11 +267,11 @@ def _chosen(rule: Rule, match: Match) -> Iterator[Match]:
 def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
     """The match with a term's operator and attributes; None if they differ."""
     if isinstance(pattern.kind, OneOf):
-        if term.kind not in pattern.kind.kinds:
+        if term.node.type not in pattern.kind.kinds:
             return None
-        content = (term.kind, tuple(sorted(term.attributes.items())))
+        content = (term.node.type, tuple(sorted(term.node.attributes.items())))
         return match.with_unknown(pattern.kind.name, content)
-    if term.kind != pattern.kind:
+    if term.node.type != pattern.kind:
         return None
     unknowns = _unknowns(pattern, term, match.unknowns)
     if unknowns is None or len(unknowns) == len(match.unknowns):
@@ -285,11 +281,13 @@ def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
 
 def _unknowns(pattern: Apply, term: Term, bound: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Known values and those of a term's attributes; None if an attribute differs."""
-    fixed = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
-    if not fixed.keys() <= term.attributes.keys():
+    first = term.node.inputs[0]
+    attributes = term.node.attributes
+    fixed = _wanted(pattern, 0 if first is None else len(first.shape))
+    if not fixed.keys() <= attributes.keys():
         return None
     values = dict(bound)
-    for name, value in term.attributes.items():
+    for name, value in attributes.items():
         expected = pattern.attributes.get(name)
         named = isinstance(expected, Unknown)
         if value != (values.setdefault(expected.name, value) if named else fixed.get(name)):

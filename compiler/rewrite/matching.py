@@ -25,7 +25,7 @@ class Matcher:
         for term in inside:
             # rules are proved over the reals, and integers wrap around
             if not term.constant and len(term.types) == 1 and term.dtype in FLOATS:
-                self._by_kind[term.kind].append(term)
+                self._by_kind[term.node.type].append(term)
 
     def sites(self, rule: Rule) -> Iterator[Site]:
         """Every place where a rule applies."""
@@ -67,7 +67,7 @@ class Matcher:
         near = self._near(pattern, match) if match.tensors else None
         if near is None:
             return [term for kind in kinds for term in self._by_kind[kind]]
-        floats = (t for t in near if t.kind in kinds and t.dtype in FLOATS)
+        floats = (t for t in near if t.node.type in kinds and t.dtype in FLOATS)
         return sorted(
             (t for t in floats if not t.constant and len(t.types) == 1), key=lambda t: t.number
         )
@@ -77,7 +77,7 @@ class Matcher:
         if isinstance(pattern, Tensor):
             term = match.tensors.get(pattern)
             # Biases of zeros are not in the graph: they are read where an operator has none.
-            if term is None or term.kind == "fill" or term not in self._users:
+            if term is None or term.node.type == "fill" or term not in self._users:
                 return None
             return {term}
         if not isinstance(pattern, Apply) or _is_concat(pattern):

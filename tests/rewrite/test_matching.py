@@ -111,8 +111,8 @@ def test_rule_for_two_parts_applies_to_neighbours_in_a_concat():
     assert site.first == 1
     result = matcher.apply(site)
     assert result is not None
-    assert [term.kind for term in result[0].operands] == ["input", "Relu", "input"]
-    assert [term.kind for term in list(result[0].operands)[1].operands] == ["Concat"]
+    assert [term.node.type for term in result[0].operands] == ["input", "Relu", "input"]
+    assert [term.node.type for term in list(result[0].operands)[1].operands] == ["Concat"]
     assert result[0].shape == (8, 3)
 
 
@@ -134,7 +134,7 @@ def test_nested_concats_are_one_after_any_rule():
     matcher = matcher_of(make)
     results = {matcher.apply(site) for site in matcher.sites(ASSOCIATE)}
     (flat,) = (result[0] for result in results if result is not None)
-    assert [term.kind for term in flat.operands] == ["input"] * 3
+    assert [term.node.type for term in flat.operands] == ["input"] * 3
 
 
 def test_a_concat_of_three_is_one_of_a_concat_of_two():

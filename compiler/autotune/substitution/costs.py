@@ -148,8 +148,8 @@ class TermCosts:
         """The demand of the kernel of a term alone."""
         if term not in self._by_term:
             # terms of one shape, of which a model has many, share an estimate
-            shapes = tuple(t and (t.dtype, t.shape, t.constant) for t in term.inputs)
-            key = (term.kind, frozenset(term.attributes.items()), shapes, term.types)
+            shapes = tuple(t and (t.dtype, t.shape, t.constant) for t in term.node.inputs)
+            key = (term.node.type, frozenset(term.node.attributes.items()), shapes, term.types)
             if key not in self._known:
                 self._known[key] = self._estimated(term)
             self._by_term[term] = self._known[key]
@@ -160,10 +160,9 @@ class TermCosts:
         if kernel.members not in self._by_members:
             last = self._alone(kernel.members)
             if last not in self._by_term:
-                reads = [
-                    term for term in reachable((last,)) if term.kind in MAKERS and not term.node
-                ]
-                around = tuple(_contraction(self._terms, value) for value in (*reads, last))
+                reads = (term for term in reachable((last,)) if term.node.type in MAKERS)
+                unmarked = [term for term in reads if not term.node.node]
+                around = tuple(_contraction(self._terms, value) for value in (*unmarked, last))
                 module = module_of(around, self.like)
                 key = attention_key(module, MARKED_NODE, self.kernels.target) or last
                 if key not in self._known:
@@ -180,25 +179,31 @@ class TermCosts:
             for operand in term.operands:
                 if operand not in copies:
                     copies[operand] = _operand(terms, len(copies), operand)
-            inputs = [operand and copies[operand] for operand in term.inputs]
-            copies[term] = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
+            inputs = [operand and copies[operand] for operand in term.node.inputs]
+            copies[term] = _marked(terms, term, inputs)
         return copies[members[-1]]
 
     def _estimated(self, term: Term) -> TaskDemand:
         """The demand of the term's kernel between two others, so that its tensors are stored as
         they are inside a model; a view has none."""
         terms = Terms()
-        inputs = [o and _operand(terms, i, o) for i, o in enumerate(term.inputs)]
-        copy = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
-        reads = [operand for operand in inputs if operand is not None and operand.kind in MAKERS]
+        inputs = [o and _operand(terms, i, o) for i, o in enumerate(term.node.inputs)]
+        copy = _marked(terms, term, inputs)
+        reads = [operand for operand in copy.operands if operand.node.type in MAKERS]
         around = [_contraction(terms, value) for value in (*reads, *terms.results(copy))]
         return self.kernels.marked(module_of(tuple(around), self.like), MARKED_NODE)
 
 
+def _marked(terms: Terms, term: Term, inputs: Sequence[Term | None]) -> Term:
+    """A copy of a term on other inputs, whose kernel is the one in question."""
+    node = term.node
+    return terms.opaque(node.type, inputs, node.attributes, term.types, MARKED_NODE)
+
+
 def _operand(terms: Terms, position: int, operand: Term) -> Term:
     """A leaf, or the result of another kernel, in place of an operand."""
-    if operand.constant and not operand.inputs:
-        return terms.leaf(operand.kind, operand.types[0], **operand.attributes)
+    if operand.constant and not operand.node.inputs:
+        return terms.leaf(operand.node.type, operand.types[0], **operand.node.attributes)
     kind, name = ("weight", "key") if operand.constant else ("input", "operand")
     leaf = terms.leaf(kind, operand.types[0], **{name: f"operand {position}"})
     return leaf if operand.constant else _contraction(terms, leaf)

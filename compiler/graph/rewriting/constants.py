@@ -15,16 +15,16 @@ def constant_key(term: Term) -> str:
     keys: dict[Term, str] = {}
     for part in reachable([term]):
         inputs = [keys[item] for item in part.operands]
-        if part.kind == "weight":
-            key = str(part.attributes["key"])
+        if part.node.type == "weight":
+            key = str(part.node.attributes["key"])
         else:
-            values: dict[str, Any] = dict(part.attributes)
+            values: dict[str, Any] = dict(part.node.attributes)
             array = values.pop("array", None)
             if isinstance(array, FrozenArray):
                 values |= {"value": array.array.ravel().tolist()}
-            if not part.inputs:
+            if not part.node.inputs:
                 values |= {"shape": list(part.shape)}
-            key = derived_key(part.kind, inputs, values, part.dtype)
+            key = derived_key(part.node.type, inputs, values, part.dtype)
         keys[part] = key
     return keys[term]
 
@@ -34,11 +34,11 @@ def small_constant(term: Term) -> NDArray[Any] | None:
 
     None for other terms, and those that depend on a weight.
     """
-    array = term.attributes.get("array")
+    array = term.node.attributes.get("array")
     if isinstance(array, FrozenArray) and prod(term.shape) != 1:
         return array.array
     if not term.constant or prod(term.shape) != 1:
         return None
-    if any(part.kind == "weight" for part in reachable([term])):
+    if any(part.node.type == "weight" for part in reachable([term])):
         return None
     return weight_array({}, constant_key(term))

@@ -138,7 +138,7 @@ def module_of(graph: Graph, like: GraphOp) -> ModuleOp:
 
     Its inputs are the leaves of the kind `input`.
     """
-    inputs = [term for term in reachable(graph) if term.kind == "input"]
+    inputs = [term for term in reachable(graph) if term.node.type == "input"]
     block = Block(arg_types=[tensor_type(t.dtype, t.shape) for t in inputs])
     results = YieldOp()
     block.add_op(results)
@@ -172,21 +172,22 @@ class _Writer:
         if term in self.values or term.constant:
             return
         outputs = self.several if len(term.types) > 1 else None
-        if term.kind == RESULT:
+        if term.node.type == RESULT:
             (operator,) = term.operands
-            self.values[term] = self.several[operator][int(str(term.attributes["index"]))]
+            self.values[term] = self.several[operator][int(str(term.node.attributes["index"]))]
         elif outputs is not None:
             outputs[term] = self._operator(term)
         else:
             self.values[term] = self._operator(term)[0]
 
     def _operator(self, term: Term) -> Sequence[SSAValue]:
-        tensors = [t and t.types[0] for t in term.inputs]
-        attributes = as_operator(tensors, term.attributes)
-        inputs = [self.value(operand) for operand in term.inputs]
+        node = term.node
+        tensors = [t and t.types[0] for t in node.inputs]
+        attributes = as_operator(tensors, node.attributes)
+        inputs = [self.value(operand) for operand in node.inputs]
         values = {name: value_to_attribute(value) for name, value in attributes.items()}
         types = [tensor_type(t.dtype, t.shape) if t.dtype else NoneType() for t in term.types]
-        op = OperatorOp(term.kind, inputs, types, values, term.node)
+        op = OperatorOp(node.type, inputs, types, values, node.node)
         insert_before(self.end, op)
         return op.outputs
 

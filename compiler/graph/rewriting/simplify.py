@@ -37,7 +37,7 @@ def _concat(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "T
     flat: list[Term] = []
     for term in inputs:
         assert term is not None
-        nested = term.kind == "Concat" and term.attributes["axis"] == axis
+        nested = term.node.type == "Concat" and term.node.attributes["axis"] == axis
         for part in term.operands if nested else [term]:
             merged = _adjacent(terms, flat[-1], part, axis) if flat else None
             flat[-1:] = [merged] if merged is not None else [*flat[-1:], part]
@@ -48,21 +48,22 @@ def _concat(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "T
 
 def _adjacent(terms: "Terms", left: "Term", right: "Term", axis: int) -> "Term | None":
     """One term for two neighbours in a Concat."""
-    if left.kind == right.kind == "fill" and left.attributes == right.attributes:
+    kinds = {left.node.type, right.node.type}
+    first, second = left.node.attributes, right.node.attributes
+    if kinds == {"fill"} and first == second:
         shape = list(left.shape)
         shape[axis] += right.shape[axis]
         return terms.fill(_number(left), left.dtype, shape)
-    if left.kind != "Slice" or right.kind != "Slice" or left.inputs[:1] != right.inputs[:1]:
+    if kinds != {"Slice"} or left.node.inputs[:1] != right.node.inputs[:1]:
         return None
-    first, second = left.attributes, right.attributes
     if not first.get("axis") == second.get("axis") == axis or first["stop"] != second["start"]:
         return None
     bounds = {"axis": axis, "start": first["start"], "stop": second["stop"]}
-    return terms.apply("Slice", left.inputs, bounds)
+    return terms.apply("Slice", left.node.inputs, bounds)
 
 
 def _number(fill: "Term") -> float:
-    value = fill.attributes["value"]
+    value = fill.node.attributes["value"]
     assert isinstance(value, float)
     return value
 
@@ -76,11 +77,11 @@ def _slice(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Te
     axis, start, stop = attributes["axis"], attributes["start"], attributes["stop"]
     if start == 0 and stop == x.shape[axis]:
         return x
-    if x.kind == "Slice" and x.attributes.get("axis") == axis:
-        first: Any = x.attributes["start"]
+    if x.node.type == "Slice" and x.node.attributes.get("axis") == axis:
+        first: Any = x.node.attributes["start"]
         bounds = {"axis": axis, "start": first + start, "stop": first + stop}
-        return terms.apply("Slice", x.inputs, bounds)
-    if x.kind == "Concat" and x.attributes["axis"] == axis:
+        return terms.apply("Slice", x.node.inputs, bounds)
+    if x.node.type == "Concat" and x.node.attributes["axis"] == axis:
         return _slice_of_concat(terms, x, axis, start, stop)
     return None
 
@@ -108,10 +109,10 @@ def _transpose(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) ->
     assert x is not None
     if list(perm) == sorted(perm):
         return x
-    if x.kind != "Transpose":
+    if x.node.type != "Transpose":
         return None
-    inner: Any = x.attributes["perm"]
-    return terms.apply("Transpose", x.inputs, {"perm": tuple(inner[axis] for axis in perm)})
+    inner: Any = x.node.attributes["perm"]
+    return terms.apply("Transpose", x.node.inputs, {"perm": tuple(inner[axis] for axis in perm)})
 
 
 @_simplifies("Reshape")
@@ -121,9 +122,9 @@ def _reshape(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "
     assert x is not None
     if x.shape == tuple(attributes["shape"]):
         return x
-    if x.kind == "fill":
+    if x.node.type == "fill":
         return terms.fill(_number(x), x.dtype, attributes["shape"])
-    return terms.apply("Reshape", x.inputs, attributes) if x.kind == "Reshape" else None
+    return terms.apply("Reshape", x.node.inputs, attributes) if x.node.type == "Reshape" else None
 
 
 @_simplifies("Pad")
@@ -135,7 +136,7 @@ def _pad(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term
 def _without_neutral(inputs: Inputs, neutral: Sequence[float | None]) -> "Term | None":
     """The operand besides one that is neutral everywhere, if it has the result's shape."""
     for fill, other, number in zip(inputs, inputs[::-1], neutral, strict=False):
-        if fill is None or other is None or number is None or fill.kind != "fill":
+        if fill is None or other is None or number is None or fill.node.type != "fill":
             continue
         if _number(fill) == number and _fits(fill.shape, other.shape):
             return other
@@ -155,7 +156,7 @@ def _without_bias(kind: str) -> Simplify:
         if len(inputs) < 3:
             return None
         bias = inputs[2]
-        zero = bias is None or (bias.kind == "fill" and _number(bias) == 0.0)
+        zero = bias is None or (bias.node.type == "fill" and _number(bias) == 0.0)
         return terms.apply(kind, inputs[:2], attributes) if zero else None
 
     return rule

@@ -1,4 +1,4 @@
-"""Terms: immutable applications of operators, of which equal ones are the same object.
+"""Terms: the results of immutable nodes, of which equal ones are the same object.
 
 A graph is a tuple of terms. Rewriting shares everything that stays, duplicates vanish and what
 nothing reads is not there, so the candidates of a search cost little.
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.simplify import simplified
 from compiler.graph.rewriting.weights import FOLDED
+from compiler.net.node import Node
 from compiler.net.operators import KnownTensor, infer
 
 CONSTANT = frozenset({"weight", "constant", "fill", "identity"}) | FOLDED
@@ -19,33 +20,32 @@ CONSTANT = frozenset({"weight", "constant", "fill", "identity"}) | FOLDED
 inputs are. A `fill` has one number in every element; `identity` is the identity matrix."""
 
 RESULT = "result"
-"""The kind of a term that is one result of an operator with several."""
+"""The type of the node of a term that is one result of an operator with several."""
 
 _NUMBER = attrgetter("number")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term:
-    """An operator applied to terms, or a leaf; inputs come before it in the order of `number`.
+    """The results of a node on terms, or a leaf, whose node has no inputs.
 
-    `constant` terms depend on weights and constants only. Attributes are those of the operator; see
+    Inputs come before it in the order of `number`. `constant` terms depend on weights and constants
+    only. The node's attributes are frozen, and its outputs empty: the term stands for them; see
     `attributes.py`.
     """
 
-    kind: str
-    inputs: tuple["Term | None", ...]
-    attributes: Mapping[str, Hashable]
+    node: Node["Term"]
     types: tuple[KnownTensor, ...]
     number: int
     head: int
-    """The number of its kind, attributes and types, which terms on other inputs share."""
+    """The number of its node's type, its attributes and types, which terms on other inputs
+    share."""
     constant: bool
-    node: str = ""
     operands: tuple["Term", ...] = field(init=False)
     """The inputs that are not omitted."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operands", tuple(t for t in self.inputs if t is not None))
+        object.__setattr__(self, "operands", tuple(t for t in self.node.inputs if t is not None))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,9 +58,9 @@ class Term:
         return self.types[0].dtype
 
     def __repr__(self) -> str:
-        if not self.inputs:
-            return f"{self.kind}#{self.number}"
-        return f"{self.kind}#{self.number}({', '.join(map(repr, self.inputs))})"
+        if not self.node.inputs:
+            return f"{self.node.type}#{self.number}"
+        return f"{self.node.type}#{self.number}({', '.join(map(repr, self.node.inputs))})"
 
 
 Graph = tuple[Term, ...]
@@ -140,17 +140,19 @@ class Terms:
 
     def copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
         """A term with other inputs of the same types."""
-        if tuple(inputs) == term.inputs:
+        if tuple(inputs) == term.node.inputs:
             return term
-        single = term.kind != RESULT and len(term.types) == 1
-        simpler = simplified(self, term.kind, inputs, term.attributes) if single else None
+        node = term.node
+        single = node.type != RESULT and len(term.types) == 1
+        simpler = simplified(self, node.type, inputs, node.attributes) if single else None
         if simpler is not None:
             return simpler
         return self.opaque_copy(term, inputs)
 
     def opaque_copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
         """A term with other inputs of the same types, not simplified."""
-        return self._once(term.head, term.kind, inputs, term.attributes, term.types, node=term.node)
+        node = term.node
+        return self._once(term.head, node.type, inputs, node.attributes, term.types, node.node)
 
     def _term(
         self,
@@ -163,7 +165,7 @@ class Terms:
         content = (kind, frozenset(attributes.items()), types)
         head = self._heads.setdefault(content, len(self._heads))
         frozen = MappingProxyType(dict(attributes))
-        return self._once(head, kind, inputs, frozen, types, node=node)
+        return self._once(head, kind, inputs, frozen, types, node)
 
     def _once(
         self,
@@ -172,34 +174,23 @@ class Terms:
         inputs: Sequence[Term | None],
         attributes: Mapping[str, Hashable],
         types: tuple[KnownTensor, ...],
-        node: str,
+        name: str,
     ) -> Term:
         """The term of a head on some inputs, which is made if it is not known."""
         key = (head, *[-1 if t is None else t.number for t in inputs])
         term = self._known.get(key)
         if term is None:
-            known = all(t.constant for t in inputs if t is not None)
-            constant = (
-                known
-                and kind in CONSTANT
-                and (
-                    "pads" not in attributes
-                    or (len(inputs) == 1 and attributes["mode"] == "constant")
-                )
-            )
-            number = len(self._known)
-            term = Term(
-                kind=kind,
-                inputs=tuple(inputs),
-                attributes=attributes,
-                types=types,
-                number=number,
-                head=head,
-                constant=constant,
-                node=node,
-            )
+            node = Node(kind, attributes, tuple(inputs), (), name)
+            term = Term(node, types, len(self._known), head, _is_constant(node))
             self._known[key] = term
         return term
+
+
+def _is_constant(node: Node[Term]) -> bool:
+    """Whether a node's results are known when a model is compiled."""
+    if node.type not in CONSTANT or not all(t.constant for t in node.inputs if t is not None):
+        return False
+    return "pads" not in node.attributes or (len(node.inputs) == 1 and node["mode"] == "constant")
 
 
 def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
@@ -235,6 +226,6 @@ def replaced(terms: Terms, graph: Graph, new: Mapping[Term, Term]) -> Graph | No
     now = dict(new)
     for term in reachable(graph, least):
         if term not in now and not now.keys().isdisjoint(term.operands):
-            inputs = [t and now.get(t, t) for t in term.inputs]
+            inputs = [t and now.get(t, t) for t in term.node.inputs]
             now[term] = terms.copy(term, inputs)
     return tuple(now.get(term, term) for term in graph)

@@ -109,12 +109,12 @@ Spans = Sequence[tuple[Collection[Term], int]]
 def operators_of(graph: Graph) -> list[Term]:
     """The operators of a graph that are not constant, in order; results of one count with it."""
     terms = reachable(graph)
-    return [t for t in terms if t.inputs and not t.constant and t.kind != RESULT]
+    return [t for t in terms if t.node.inputs and not t.constant and t.node.type != RESULT]
 
 
 def maker_of(term: Term) -> Term:
     """The operator that a term is, or is one of several results of."""
-    if term.kind != RESULT:
+    if term.node.type != RESULT:
         return term
     (operator,) = term.operands
     return operator

@@ -74,6 +74,6 @@ def _alone(term: Term) -> Graph:
     terms = Terms()
     inputs = [
         operand and terms.leaf("input", operand.types[0], operand=number)
-        for number, operand in enumerate(term.inputs)
+        for number, operand in enumerate(term.node.inputs)
     ]
-    return terms.results(terms.opaque(term.kind, inputs, term.attributes, term.types))
+    return terms.results(terms.opaque(term.node.type, inputs, term.node.attributes, term.types))

@@ -12,7 +12,7 @@ from typing import cast
 from compiler.graph.attention import AttentionSizes
 from compiler.graph.cost import unrolled_terms
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
-from compiler.net.operators import KINDS, OPERATORS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind, facts_of
 from compiler.net.operators.injective import PARTS
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.support.dag import finish_times
@@ -27,7 +27,7 @@ def attentions_of(graph: Graph, terms: Sequence[Term]) -> dict[Term, tuple[Term,
 
     `terms` are those of the graph, inputs first.
     """
-    softmaxes = [term for term in terms if term.kind == "Softmax" and not term.constant]
+    softmaxes = [term for term in terms if term.node.type == "Softmax" and not term.constant]
     if not softmaxes:
         return {}
     users: dict[Term, list[Term]] = {}
@@ -47,13 +47,13 @@ class _Finder:
     def around(self, softmax: Term) -> tuple[Term, ...]:
         """The attention of a softmax over the last axis; empty if it is none."""
         weights, second = self.weights(softmax)
-        axis = softmax.attributes["axis"]
-        scores = self.scores(softmax.inputs[0])
+        axis = softmax.node.attributes["axis"]
+        scores = self.scores(softmax.node.inputs[0])
         if scores is None or second is None or axis != len(softmax.shape) - 1:
             return ()
-        if second.kind != "MatMul" or second.inputs[0] is not (weights or [softmax])[-1]:
+        if second.node.type != "MatMul" or second.node.inputs[0] is not (weights or [softmax])[-1]:
             return ()
-        query, key, value = *scores[0].operands, second.inputs[1]
+        query, key, value = *scores[0].operands, second.node.inputs[1]
         if value is None or not _sizes(query, value, second).are_supported:
             return ()
         members = {*scores, softmax, *weights, second, *self.results(second)}
@@ -61,7 +61,7 @@ class _Finder:
         self.absorb_mask(value, members)
         for operand in (query, key):
             self.absorb_norms(operand, members)
-        split = [t for t in members if t.kind == RESULT and t.inputs[0] not in members]
+        split = [t for t in members if t.node.type == RESULT and t.node.inputs[0] not in members]
         return tuple(sorted(members.difference(split), key=lambda term: term.number))
 
     def weights(self, softmax: Term) -> tuple[list[Term], Term | None]:
@@ -77,7 +77,7 @@ class _Finder:
         """The MatMul of the scores and the operators after it, or None."""
         if term is None or self.only_user(term) is None:
             return None
-        if term.kind == "MatMul":
+        if term.node.type == "MatMul":
             return [term]
         chains = (self.scores(operand) for operand in _of_scores(term))
         return next(([*chain, term] for chain in chains if chain is not None), None)
@@ -86,7 +86,10 @@ class _Finder:
         """The layout changes of the result and what is computed of each element of it alone,
         which no other operator reads."""
         user = self.only_user(second)
-        while user is not None and (user.kind == "Transpose" or _is_view(user) or _is_scalar(user)):
+        while user is not None:
+            permutes = facts_of(user.node.type).permutes
+            if not (permutes or _is_view(user) or _is_scalar(user)):
+                return
             yield user
             user = self.only_user(user)
 
@@ -94,7 +97,7 @@ class _Finder:
         """Add the layout changes of operands that only members read."""
         while operands:
             term = operands.pop()
-            if not (term.kind in LAYOUTS or _is_view(term)) or term in self.outputs:
+            if not (term.node.type in LAYOUTS or _is_view(term)) or term in self.outputs:
                 continue
             if term not in members and all(user in members for user in self.users[term]):
                 members.add(term)
@@ -107,7 +110,7 @@ class _Finder:
         if outside or not _masks_rows(value) or not members.issuperset(self.users[value]):
             return
         members.add(value)
-        self.absorb([term for term in value.inputs[1:2] if term is not None], members)
+        self.absorb([term for term in value.node.inputs[1:2] if term is not None], members)
 
     def absorb_norms(self, operand: Term, members: set[Term]) -> None:
         """Add a division by norms that only members read, and the layout changes before it."""
@@ -116,7 +119,7 @@ class _Finder:
         if self.outputs.isdisjoint(operators) and members.union(operators).issuperset(users):
             members.update(operators)
             self.absorb(
-                [term for quotient in operators[:1] for term in quotient.inputs[:1] if term],
+                [term for quotient in operators[:1] for term in quotient.node.inputs[:1] if term],
                 members,
             )
 
@@ -128,24 +131,25 @@ class _Finder:
 
 def _source_of(term: Term, members: Set[Term]) -> Term:
     """The term whose layout members change."""
-    while term in members and term.inputs[0] is not None:
-        term = term.inputs[0]
+    while term in members and term.node.inputs[0] is not None:
+        term = term.node.inputs[0]
     return term
 
 
 def _division_by_norms(term: Term) -> list[Term]:
     """A division by Euclidean norms and the operators that compute these; empty if it is none."""
-    if term.kind != "Div":
+    if term.node.type != "Div":
         return []
     operators = [term]
-    divisor = term.inputs[1]
+    divisor = term.node.inputs[1]
     # PyTorch exports a normalisation with a bound of the norms, expanded before the Div
-    while divisor is not None and divisor.kind in ("Clip", "Expand", "Max"):
+    while divisor is not None and divisor.node.type in ("Clip", "Expand", "Max"):
         operators.append(divisor)
-        divisor = divisor.inputs[0]
-    if divisor is None or divisor.kind != "ReduceL2" or divisor.inputs[0] is not term.inputs[0]:
+        divisor = divisor.node.inputs[0]
+    if divisor is None or divisor.node.type != "ReduceL2":
         return []
-    return [*operators, divisor]
+    of_dividend = divisor.node.inputs[0] is term.node.inputs[0]
+    return [*operators, divisor] if of_dividend else []
 
 
 def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:
@@ -154,12 +158,12 @@ def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:
 
 
 def _is_view(term: Term) -> bool:
-    return KINDS.get(term.kind) is Kind.VIEW
+    return KINDS.get(term.node.type) is Kind.VIEW
 
 
 def _keeps_matrices(term: Term) -> bool:
     """Whether a view changes only the axes before the matrices of its operand."""
-    operand = term.inputs[0] if _is_view(term) else None
+    operand = term.node.inputs[0] if _is_view(term) else None
     return operand is not None and len(operand.shape) > 1 and operand.shape[-2:] == term.shape[-2:]
 
 
@@ -168,7 +172,7 @@ def _of_scores(term: Term) -> Sequence[Term]:
     if _keeps_matrices(term):
         return [*term.operands][:1]
     same_shape = [operand for operand in term.operands if operand.shape == term.shape]
-    return same_shape if KINDS.get(term.kind) is Kind.ELEMENTWISE else []
+    return same_shape if KINDS.get(term.node.type) is Kind.ELEMENTWISE else []
 
 
 def _is_scalar(term: Term) -> bool:
@@ -176,14 +180,14 @@ def _is_scalar(term: Term) -> bool:
     varying = [operand for operand in term.operands if not operand.constant]
     scalars = all(prod(operand.shape) == 1 for operand in term.operands if operand.constant)
     same_shape = len(varying) == 1 and varying[0].shape == term.shape
-    return same_shape and scalars and KINDS.get(term.kind) is Kind.ELEMENTWISE
+    return same_shape and scalars and KINDS.get(term.node.type) is Kind.ELEMENTWISE
 
 
 def _masks_rows(term: Term) -> bool:
     """Whether an operator makes rows zero where a vector of bools is false."""
-    if term.kind != "Where":
+    if term.node.type != "Where":
         return False
-    keep, _, zero = term.inputs
+    keep, _, zero = term.node.inputs
     if keep is None or zero is None:
         return False
     return zero.constant and not zero.shape and sum(extent > 1 for extent in keep.shape) == 1
@@ -222,7 +226,7 @@ def kernels_of(graph: Graph, few_terms: int = 0) -> list[TermKernel]:
     kernels: list[_Growing] = []
     made_by: dict[Term, frozenset[int]] = {}
     for term in terms:
-        if term.constant or not term.inputs:
+        if term.constant or not term.node.inputs:
             made_by[term] = _NONE
             continue
         awaited = _all_of([made_by[operand] for operand in term.operands])
@@ -237,7 +241,7 @@ def kernels_of(graph: Graph, few_terms: int = 0) -> list[TermKernel]:
         else:
             made_by[term] = frozenset({len(kernels)})
             kernels.append(_Growing(term, awaited))
-            kernels[-1].compute(term.inputs[0], unrolled)
+            kernels[-1].compute(term.node.inputs[0], unrolled)
     return [kernel.finished for kernel in kernels]
 
 
@@ -248,7 +252,7 @@ def _unrolled(
 
     `terms` are those of the graph, inputs first; those `inside` attentions are not listed.
     """
-    every = (term for term in terms if term.kind in LISTED_REDUCTIONS)
+    every = (term for term in terms if term.node.type in LISTED_REDUCTIONS)
     listed = [term for term in every if not term.constant and term not in inside]
     if len(listed) < 2:
         return {}
@@ -259,9 +263,9 @@ def _unrolled(
         (source,) = term.operands
         if source in few and reads[source] == 1 and source not in graph:
             unrolled[source] = few[source]
-        axes = cast(Sequence[int], term.attributes["axes"])
+        axes = cast(Sequence[int], term.node.attributes["axes"])
         repeated = unrolled.get(source, 1)
-        if often := unrolled_terms(term.kind, axes, source.shape, repeated, few_terms):
+        if often := unrolled_terms(term.node.type, axes, source.shape, repeated, few_terms):
             few[term] = often
     return unrolled
 
@@ -311,11 +315,11 @@ def _nbytes(term: Term) -> int:
 
 def is_view(term: Term) -> bool:
     """Whether an operator moves no bytes."""
-    if term.kind == RESULT or KINDS.get(term.kind) is Kind.VIEW:
+    if term.node.type == RESULT or KINDS.get(term.node.type) is Kind.VIEW:
         return True
-    if term.kind not in PARTS:
+    if term.node.type not in PARTS:
         return False
-    axis = term.attributes.get("axis")
+    axis = term.node.attributes.get("axis")
     return isinstance(axis, int) and prod(term.shape[:axis]) == 1
 
 
@@ -326,7 +330,7 @@ def _fused_with(
 
     None where that made no operand of the result's shape: the operator has a separate kernel.
     """
-    if KINDS.get(term.kind) is not Kind.ELEMENTWISE or not awaited:
+    if KINDS.get(term.node.type) is not Kind.ELEMENTWISE or not awaited:
         return None
     last = awaited if len(awaited) == 1 else frozenset({max(awaited)})
     for operand in term.operands:

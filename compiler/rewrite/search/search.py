@@ -51,16 +51,16 @@ class Divider:
         """
         inside = set(members)
         users = {user for term in inside for user in self._users[term]}
-        inside |= {user for user in users if user.kind == RESULT}
+        inside |= {user for user in users if user.node.type == RESULT}
         read = (t for t in inside if t in self._outputs or not inside.issuperset(self._users[t]))
         outputs = tuple(sorted(read, key=lambda term: term.number))
         leaf_of: dict[Term, Term] = {}
         copies: dict[Term, Term] = {}
         for term in _visited(outputs, inside):
-            if term in inside or (term.constant and term.inputs):
-                inputs = [t and copies[t] for t in term.inputs]
+            if term in inside or (term.constant and term.node.inputs):
+                inputs = [t and copies[t] for t in term.node.inputs]
                 copies[term] = self.terms.opaque_copy(term, inputs)
-            elif term.kind in ("constant", "fill", "identity"):
+            elif term.node.type in ("constant", "fill", "identity"):
                 copies[term] = term
             else:
                 copies[term] = _leaf(self.terms, term, leaf_of)
@@ -86,7 +86,7 @@ def _visited(outputs: Graph, inside: set[Term]) -> list[Term]:
 
 def _leaf(terms: Terms, term: Term, leaf_of: dict[Term, Term]) -> Term:
     """The numbered leaf for a weight, or for a tensor that a part reads."""
-    weight = term.kind == "weight"
+    weight = term.node.type == "weight"
     number = len(leaf_of)
     names = {"key": f"part {number}", "part": True} if weight else {"part": number}
     leaf_of[term] = terms.leaf("weight" if weight else "input", term.types[0], **names)

@@ -32,7 +32,7 @@ def prepared(model: Model) -> tuple[Model, list[Term]]:
     """A model for the GPU, and its operators."""
     set_target(model.module, TARGET)
     _, found = read(model)
-    return model, [t for t in reachable(found.graph) if t.inputs and t.kind != RESULT]
+    return model, [t for t in reachable(found.graph) if t.node.inputs and t.node.type != RESULT]
 
 
 def branches(count: int) -> Model:
@@ -58,7 +58,7 @@ def test_the_kernel_of_an_operator_has_a_demand_and_a_view_none(kernels: KernelC
     flat = build.op("Reshape", pooled, build.constant([1, 256], "int64"), shape=(1, 256))
     model, terms = prepared(Model(build.finish(flat), build.weights, {}))
     costs = TermCosts(graph_of(model), kernels)
-    found = {term.kind: costs.demand(term) for term in terms}
+    found = {term.node.type: costs.demand(term) for term in terms}
     assert found["Conv"].time > found["MaxPool"].time > 0
     assert found["Conv"].blocks > 0
     assert found["Reshape"] == NO_DEMAND
@@ -74,7 +74,7 @@ def test_operators_of_several_results_and_of_weights_alone_have_a_demand(kernels
     costs = TermCosts(graph_of(model), kernels)
     for policy in POLICIES:
         assert costs.cost(policy, 0.25)(read(model)[1].graph) > 0
-    of_weight = [term for term in terms if term.kind == "Relu" and term.shape == (3, 4)]
+    of_weight = [term for term in terms if term.node.type == "Relu" and term.shape == (3, 4)]
     assert costs.demand(of_weight[0]).time > 0
 
 

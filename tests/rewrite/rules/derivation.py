@@ -68,4 +68,4 @@ def neighbours(terms: Terms, rules: Sequence[Rule], graph: Graph) -> Iterator[tu
 
 def size(graph: Graph) -> int:
     """The number of operators of a graph."""
-    return sum(1 for term in reachable(graph) if term.inputs)
+    return sum(1 for term in reachable(graph) if term.node.inputs)

@@ -31,13 +31,13 @@ def evaluate(graph: Graph, leaves: Mapping[Term, Array]) -> list[Array]:
 
 
 def _value(term: Term, values: Mapping[Term, Array]) -> Array:
-    if term.kind == "fill":
-        return np.full(term.shape, term.attributes["value"], np.float64)
-    if term.kind == "identity" and not term.inputs:
+    if term.node.type == "fill":
+        return np.full(term.shape, term.node.attributes["value"], np.float64)
+    if term.node.type == "identity" and not term.node.inputs:
         return np.eye(term.shape[0])
-    tensors = [t and KnownTensor("float64", t.shape, values[t]) for t in term.inputs]
-    attributes = as_operator(tensors, term.attributes)
+    tensors = [t and KnownTensor("float64", t.shape, values[t]) for t in term.node.inputs]
+    attributes = as_operator(tensors, term.node.attributes)
     arrays = [tensor and tensor.array for tensor in tensors]
-    (result,) = evaluate_node(term.kind, arrays, attributes, precise=True)
+    (result,) = evaluate_node(term.node.type, arrays, attributes, precise=True)
     assert result is not None
     return result

@@ -76,9 +76,11 @@ def drawn(rule: Rule, random: Random, cases: Sequence[Case] = ()) -> Instance | 
 def _leaf(terms: Terms, tensor: Tensor, case: Case, others: Sequence[Term], random: Random) -> Term:
     rank = tensor.rank if tensor.rank is not None else case.ranks.get(tensor.name, case.rank)
     kind = "weight" if tensor.constant else "input"
-    like = [other.shape for other in others if len(other.shape) == rank and other.kind == kind]
+    like = [other.shape for other in others if len(other.shape) == rank and other.node.type == kind]
     shapes = [_like(random.choice(like), random) if like else _shape(rank, random)]
-    images = [other.shape for other in others if len(other.shape) > 2 and other.kind == "input"]
+    images = [
+        other.shape for other in others if len(other.shape) > 2 and other.node.type == "input"
+    ]
     if images and kind == "weight" and rank > 1:
         shapes += [_kernel(rank, images[0], random), _channel_scale(rank, images[0])]
     return terms.leaf(kind, KnownTensor(DTYPE, random.choice(shapes)), key=tensor.name)
@@ -168,7 +170,7 @@ class _Writer:
 
     def model(self, roots: Graph) -> Model:
         for term in reachable(roots):
-            self.values[term] = self.leaf(term) if not term.inputs else self.operator(term)
+            self.values[term] = self.leaf(term) if not term.node.inputs else self.operator(term)
         module = self.build.finish(*(self.values[term] for term in roots))
         return Model(module, self.build.weights, self.inputs)
 
@@ -186,8 +188,8 @@ class _Writer:
         return self.random.uniform(0.25, 2, shape)
 
     def operator(self, term: Term) -> SSAValue:
-        tensors = [t and t.types[0] for t in term.inputs]
-        attributes = as_operator(tensors, term.attributes)
-        values = [self.build.none() if t is None else self.values[t] for t in term.inputs]
+        tensors = [t and t.types[0] for t in term.node.inputs]
+        attributes = as_operator(tensors, term.node.attributes)
+        values = [self.build.none() if t is None else self.values[t] for t in term.node.inputs]
         own = {name: value for name, value in attributes.items() if name != "shape"}
-        return self.build.op(term.kind, *values, shape=term.shape, dtype=term.dtype, **own)
+        return self.build.op(term.node.type, *values, shape=term.shape, dtype=term.dtype, **own)

@@ -212,9 +212,9 @@ def _middle(x: Term, axis: int) -> int:
     pending = [x]
     while pending:
         term = pending.pop(0)
-        if term.kind == "Concat":
+        if term.node.type == "Concat":
             first, _ = term.operands
-            return first.shape[int(str(term.attributes["axis"]))]
+            return first.shape[int(str(term.node.attributes["axis"]))]
         pending += term.operands
     raise AssertionError(f"{x} has no parts along axis {axis}")
 

@@ -65,4 +65,4 @@ def operators(graph: Graph) -> float:
 
 
 def _weight_of(term: Term) -> int:
-    return 10 if KINDS.get(term.kind) is Kind.CONTRACTION else 1
+    return 10 if KINDS.get(term.node.type) is Kind.CONTRACTION else 1

@@ -68,7 +68,7 @@ def test_an_attention_is_one_kernel_with_the_layouts_of_its_operands_and_result(
     graph = graph_of(parts + ATTENTION)
     ((last, members),) = found_in(graph).items()
     assert last is members[-1] is graph[0]
-    kinds = [term.kind for term in members]
+    kinds = [term.node.type for term in members]
     assert [kind for kind in kinds if kind in ("MatMul", "Mul", "Add", "Softmax")] == [
         "MatMul",
         "Mul",
@@ -88,7 +88,7 @@ def test_rounded_weights_and_results_are_inside():
     rounded = rounded.replace(" z =", " h = Mul(s, c) j = Round(h) z =").replace(">(z)", ">(i)")
     ((last, members),) = found_in(graph_of(SPLIT + rounded)).items()
     assert last is members[-1]
-    assert [term.kind for term in members].count("Round") == 2
+    assert [term.node.type for term in members].count("Round") == 2
 
 
 def test_views_of_scores_and_weights_are_inside():
@@ -96,14 +96,14 @@ def test_views_of_scores_and_weights_are_inside():
     viewed = viewed.replace("z = MatMul(s,", "g = Squeeze(s, f2) z = MatMul(g,")
     ((last, members),) = found_in(graph_of(SPLIT + viewed)).items()
     assert last is members[-1]
-    assert [term.kind for term in members].count("MatMul") == 2
+    assert [term.node.type for term in members].count("MatMul") == 2
 
 
 def test_divisions_by_norms_are_inside():
     cosine = ATTENTION.replace("m = MatMul(k, l)", "i = Div(k, e) m = MatMul(i, l)")
     cosine = cosine.replace("i =", "g = ReduceL2(k, f2) e = Clip(g, c) i =").replace("f2", "f3")
     ((last, members),) = found_in(graph_of(SPLIT + cosine)).items()
-    kinds = [term.kind for term in members]
+    kinds = [term.node.type for term in members]
     assert last is members[-1]
     assert {"Div", "Clip", "ReduceL2"} < {*kinds}
     assert kinds.count("Transpose") == 4
@@ -133,7 +133,7 @@ def test_results_of_a_split_that_others_read_are_not_absorbed_without_it():
     graph = read_terms(like, Terms()).graph
     ((_, members),) = found_in(graph).items()
     for member in members:
-        assert member.kind != RESULT or member.inputs[0] in members
+        assert member.node.type != RESULT or member.node.inputs[0] in members
     costs = TermCosts(like, KernelCosts(TARGET))
     assert all(costs.kernel(kernel).time > 0 for kernel in kernels_of(graph))
 
@@ -142,8 +142,8 @@ def test_operands_that_others_read_are_not_absorbed():
     text = SPLIT + ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Add(i, p)")
     graph = graph_of(text)
     ((_, members),) = found_in(graph).items()
-    assert "Split" not in [term.kind for term in members]
-    kinds = [kernel.term.kind for kernel in kernels_of(graph)]
+    assert "Split" not in [term.node.type for term in members]
+    kinds = [kernel.term.node.type for kernel in kernels_of(graph)]
     assert kinds[0] == "Split"
     assert len(kinds) == 2
     assert kernels_of(graph)[1].after == (0,)
@@ -152,5 +152,5 @@ def test_operands_that_others_read_are_not_absorbed():
 def test_an_attention_waits_for_the_projection():
     graph = graph_of("h = MatMul(x, w) " + SPLIT.replace("(x)", "(h)") + ATTENTION, "1,8,4")
     first, second = kernels_of(graph)
-    assert (first.term.kind, second.after) == ("MatMul", (0,))
+    assert (first.term.node.type, second.after) == ("MatMul", (0,))
     assert second.members

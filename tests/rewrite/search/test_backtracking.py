@@ -36,7 +36,7 @@ def priced(costs: Mapping[str, float]) -> Cost:
     """The sum of the costs of the operators by their kinds."""
 
     def cost(graph: Graph) -> float:
-        return sum(costs[term.kind] for term in operators_of(graph))
+        return sum(costs[term.node.type] for term in operators_of(graph))
 
     return cost
 
@@ -51,13 +51,13 @@ def searched(rules: list[Rule], costs: Mapping[str, float], **limits: float) -> 
 
 def kinds(found: list[Found]) -> list[str]:
     """The operators of graphs of one."""
-    return [one.graph[0].kind for one in found]
+    return [one.graph[0].node.type for one in found]
 
 
 def test_a_block_of_repvgg_becomes_one_convolution():
     terms, found = read(repvgg(1))
     best = Backtracking(Matches(terms), SEARCHED, operators, Limits(steps=200)).run(found.graph)[0]
-    left = [term.kind for term in operators_of(best.graph)]
+    left = [term.node.type for term in operators_of(best.graph)]
     assert left == ["Conv", "Relu"]
     assert len(best.rules) >= 2
     assert best.cost == 11
@@ -84,7 +84,7 @@ def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
     rules = [renaming(name, "Sqrt") for name in names]
 
     def cost(graph: Graph) -> float:
-        changed = sum(term.kind == "Sqrt" for term in graph)
+        changed = sum(term.node.type == "Sqrt" for term in graph)
         return {0: 10.0, 1: 20.0, 2: 30.0, 3: 1.0}[changed]
 
     merged = Rule(

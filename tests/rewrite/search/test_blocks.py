@@ -43,7 +43,7 @@ def test_blocks_cover_all_operators_in_order(model: Model, size: int):
     assert all(blocks) or not operators
     number = {term: i for i, block in enumerate(blocks) for term in block}
     for term, block in number.items():
-        made = [t.inputs[0] if t.kind == "result" else t for t in term.operands]
+        made = [t.node.inputs[0] if t.node.type == "result" else t for t in term.operands]
         assert all(number[t] <= block for t in made if t in number)
 
 
@@ -78,7 +78,7 @@ def test_results_stay_with_their_operator():
     parts = build.split("Split", [x, build.constant([1] * 6, "int64")], [(2, 1)] * 6, axis=1)
     model = Model(build.finish(*(build.op("Relu", part) for part in parts)), {}, {})
     operators, sites = sites_of(model)
-    assert [term.kind for term in operators] == ["Split"] + ["Relu"] * 6
+    assert [term.node.type for term in operators] == ["Split"] + ["Relu"] * 6
     assert sum(map(len, blocks_of(operators, sites, 1))) == 7
 
 
@@ -90,4 +90,4 @@ def test_a_rule_for_two_of_many_reaches_no_further():
     whole = build.op("Concat", *parts, shape=(1, 6, 4, 4), axis=1)
     model = Model(build.finish(build.op("Abs", whole)), {}, {})
     _, sites = sites_of(model)
-    assert not any(term.kind == "Neg" for members in sites for term in members)
+    assert not any(term.node.type == "Neg" for members in sites for term in members)

@@ -61,7 +61,7 @@ def test_views_cost_nothing_and_pass_on_what_they_wait_for():
     last = build.op("ReduceSum", flat, build.constant([1], "int64"), shape=(1, 1))
     _, found = read(Model(build.finish(last), {}, {}))
     kernels = kernels_of(found.graph)
-    assert [kernel.term.kind for kernel in kernels] == ["MaxPool", "AveragePool", "ReduceSum"]
+    assert [kernel.term.node.type for kernel in kernels] == ["MaxPool", "AveragePool", "ReduceSum"]
     assert kernels[-1].after == (0, 1)
 
 
@@ -71,7 +71,7 @@ def test_a_concat_along_an_inner_axis_is_a_kernel():
     pair = [build.op(kind, x, axis=-1) for kind in ("Softmax", "LogSoftmax")]
     both = build.op("Concat", *pair, shape=(2, 8), axis=1)
     _, found = read(Model(build.finish(both), {}, {}))
-    assert [kernel.term.kind for kernel in kernels_of(found.graph)][-1] == "Concat"
+    assert [kernel.term.node.type for kernel in kernels_of(found.graph)][-1] == "Concat"
 
 
 def test_a_reduction_of_few_terms_is_computed_by_the_one_that_alone_reads_it():
@@ -84,19 +84,19 @@ def test_a_reduction_of_few_terms_is_computed_by_the_one_that_alone_reads_it():
 
     def found(few_terms: int) -> list[tuple[str, int, int]]:
         kernels = kernels_of(graph, few_terms)
-        return [(kernel.term.kind, kernel.fused, kernel.nbytes) for kernel in kernels]
+        return [(kernel.term.node.type, kernel.fused, kernel.nbytes) for kernel in kernels]
 
     assert found(1) == [("ReduceSum", 0, 0), ("ReduceMax", 0, 0), ("ReduceSum", 0, 0)]
     assert found(7) == [("ReduceMax", 1, 4 * (1024 - 512)), ("ReduceSum", 0, 0)]
     assert found(8) == [("ReduceSum", 2, 4 * (1024 - 128))]
     both = kernels_of((*graph, graph[0].operands[0]), 8)
-    assert [kernel.term.kind for kernel in both] == ["ReduceMax", "ReduceSum"]
+    assert [kernel.term.node.type for kernel in both] == ["ReduceMax", "ReduceSum"]
 
 
 def test_a_sum_is_fused_with_the_later_convolution_and_waits_for_the_other():
     _, found = read(repvgg(1))
     kernels = kernels_of(found.graph)
-    assert [kernel.term.kind for kernel in kernels] == ["Conv", "Conv"]
+    assert [kernel.term.node.type for kernel in kernels] == ["Conv", "Conv"]
     assert kernels[1].after == (0,)
 
 

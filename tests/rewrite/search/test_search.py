@@ -140,7 +140,9 @@ def test_refined_costs_no_more_than_the_graph_by_a_cost_that_does_not_add_up(siz
 
     def longest(graph: Graph) -> float:
         kernels = kernels_of(graph)
-        return critical_time(kernels, [10.0 if k.term.kind == "Conv" else 1.0 for k in kernels])
+        return critical_time(
+            kernels, [10.0 if k.term.node.type == "Conv" else 1.0 for k in kernels]
+        )
 
     refined = Search(terms, SEARCHED, longest, LIMITS, sizes).refined(found.graph)
     assert longest(refined.graph) <= longest(found.graph)
