@@ -15,7 +15,7 @@ from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.nodes import node_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
-from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind, facts_of
+from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind, broadcasts, facts_of
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS
 from compiler.net.operators.indices import GATHERS
 
@@ -290,7 +290,7 @@ def _read(graph: GraphOp, dtype: str) -> _Reader:
 def _repeated_from(value: SSAValue) -> SSAValue:
     """The tensor whose elements a value holds, perhaps several times."""
     while isinstance(owner := (value := moved_from(value)).owner, OperatorOp):
-        if owner.type_name != "Expand":
+        if not broadcasts(owner.type_name):
             break
         value = owner.inputs[0]
     return value
@@ -366,7 +366,7 @@ def _is_no_less(op: OperatorOp) -> bool:
         floor = _constant(op.inputs[1])
         return floor is not None and bool((floor >= 0).all())
     if not facts_of(op.type_name).clips:
-        return op.type_name == "Expand" or KINDS[op.type_name] is Kind.VIEW
+        return broadcasts(op.type_name) or KINDS[op.type_name] is Kind.VIEW
     ceiling = _constant(op.inputs[2]) if len(op.inputs) > 2 else None
     unlimited = len(op.inputs) < 3 or isinstance(op.inputs[2].owner, NoneOp)
     return unlimited or bool(ceiling is not None and (ceiling >= numpy.finfo("float32").max).all())

@@ -7,7 +7,7 @@ from math import prod
 from compiler.graph.network import Network, Node
 from compiler.net.attributes import Mismatch
 from compiler.net.maps import strided
-from compiler.net.operators import facts_of
+from compiler.net.operators import broadcasts, facts_of
 from compiler.net.operators.movement import is_movement, maps_of
 from compiler.net.spec import KnownTensor, to_infer
 from compiler.tensors.strides import StridedWindow
@@ -191,7 +191,7 @@ def _norm_of(
         if node.type == "ReduceL2":
             axis = _only_axis(network, node) if node.inputs[0] == before else None
             return None if axis is None else _Norm(axis, floor, tuple(path))
-        bound = 0.0 if node.type == "Expand" else _lower_bound(network, node)
+        bound = 0.0 if broadcasts(node.type) else _lower_bound(network, node)
         if bound is None:
             return None
         divisor = node.inputs[0]

@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind, broadcasts
 
 COMBINED = ("float16", "bfloat16", "float32")
 """The types of rows that are combined: those that kernels compute in float32."""
@@ -64,7 +64,7 @@ def _of_elements(scatter: OperatorOp) -> SSAValue | None:
     if scatter["axis"] or places[1:] != shape[1:]:
         return None
     source = indices.owner
-    if isinstance(source, OperatorOp) and source.type_name == "Expand":
+    if isinstance(source, OperatorOp) and broadcasts(source.type_name):
         lead = shape_of(source.inputs[0].type)
         indices = source.inputs[0]
         if lead != (places[0], *[1] * (len(places) - 1)):

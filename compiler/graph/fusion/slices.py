@@ -15,7 +15,7 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import insert_before
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import value_to_attribute
-from compiler.net.operators import KINDS, OPERATORS, Kind
+from compiler.net.operators import KINDS, Kind, broadcasts
 from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.tensors.dtypes import INDICES
 
@@ -36,7 +36,7 @@ def before_slice(op: OperatorOp) -> Sliced | None:
     source = op.inputs[0].owner if op.type_name == "Slice" else None
     if not isinstance(source, OperatorOp) or KINDS[source.type_name] is not Kind.ELEMENTWISE:
         return None
-    if OPERATORS[source.type_name].maps is not None:
+    if broadcasts(source.type_name):
         return None  # an Expand says the shape of its result in an attribute
     result = source.outputs[0]
     readers = [use.operation for use in result.uses]

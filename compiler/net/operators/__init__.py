@@ -63,6 +63,7 @@ __all__ = [
     "OpSpec",
     "OperatorInput",
     "ShapeMismatch",
+    "broadcasts",
     "check_room",
     "check_size",
     "facts_of",
@@ -114,6 +115,12 @@ def facts_of(op_type: str) -> Facts:
     """What is known of an operator; nothing of one that cannot be compiled."""
     entry = OPERATORS.get(op_type)
     return _NOTHING if entry is None else entry.facts
+
+
+def broadcasts(op_type: str) -> bool:
+    """Whether an operator repeats the elements of its operand along axes, and does nothing else."""
+    entry = OPERATORS.get(op_type)
+    return entry is not None and entry.kind is Kind.ELEMENTWISE and entry.maps is not None
 
 
 STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {

@@ -12,7 +12,7 @@ from typing import cast
 from compiler.graph.attention import AttentionSizes
 from compiler.graph.cost import unrolled_terms
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
-from compiler.net.operators import KINDS, OPERATORS, Kind, facts_of
+from compiler.net.operators import KINDS, OPERATORS, Kind, broadcasts, facts_of
 from compiler.net.operators.injective import PARTS
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.support.dag import finish_times
@@ -143,13 +143,18 @@ def _division_by_norms(term: Term) -> list[Term]:
     operators = [term]
     divisor = term.node.inputs[1]
     # PyTorch exports a normalisation with a bound of the norms, expanded before the Div
-    while divisor is not None and divisor.node.type in ("Clip", "Expand", "Max"):
+    while divisor is not None and _is_no_less(divisor.node.type):
         operators.append(divisor)
         divisor = divisor.node.inputs[0]
     if divisor is None or divisor.node.type != "ReduceL2":
         return []
     of_dividend = divisor.node.inputs[0] is term.node.inputs[0]
     return [*operators, divisor] if of_dividend else []
+
+
+def _is_no_less(kind: str) -> bool:
+    """Whether results are those of operand 0 but for a bound, each perhaps several times."""
+    return facts_of(kind).clips or broadcasts(kind) or kind == "Max"
 
 
 def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:
