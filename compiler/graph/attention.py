@@ -4,7 +4,7 @@ Weights and results may be rounded: elementwise operators by scalars follow the 
 second MatMul, as where a model is quantised.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -29,6 +29,9 @@ MOST_SLICES, SLICE = 8, 96
 MOST_WIDE = 1 << 27
 """The most multiply-adds of a larger head: more take longer than kernels of GEMMs apart."""
 
+
+_ANCHOR = "Softmax"
+"""The type of the operator around which an attention is."""
 
 LEAST_ROWS = 8
 """The fewest rows of Q for which a CPU's kernel pays, as it writes K and V once more."""
@@ -127,6 +130,11 @@ def width_slices(width: int) -> int:
     return min(fitting, key=lambda n: (-gcd(width // n, 8), n), default=0)
 
 
+def may_attend(types: Iterable[str]) -> bool:
+    """Whether operators of some types may hold an attention."""
+    return _ANCHOR in types
+
+
 def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
     """The attentions of a network whose intermediate values no other operator reads.
 
@@ -136,7 +144,7 @@ def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
     finder = _Finder(network, reads)
     attentions: list[Attention] = []
     for i, node in enumerate(network.operators):
-        if node.type == "Softmax" and (attention := finder.at(i)) is not None:
+        if node.type == _ANCHOR and (attention := finder.at(i)) is not None:
             finder.keep(attention)
             attentions.append(attention)
     return attentions

@@ -12,6 +12,7 @@ from enum import IntEnum
 import numpy as np
 from xdsl.ir import Operation
 
+from compiler.graph.attention import may_attend
 from compiler.graph.signature import content_lines
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import dtype_of
@@ -62,7 +63,7 @@ def shared_scales(
 
 def attends(group: GroupOp) -> bool:
     """Whether a group may be an attention."""
-    return any(op.type_name == "Softmax" for op in group.operators)
+    return may_attend(op.type_name for op in group.operators)
 
 
 def _is_late(constant: ConstantOp) -> bool:

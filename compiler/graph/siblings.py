@@ -69,7 +69,7 @@ class _Finder:
         """A key that the anchors of a family share; None for other operators."""
         if node.type not in FLOAT_CONTRACTIONS or node.type == "ConvTranspose":
             return None
-        if node.type == "Conv" and node.attributes["group"] != 1:
+        if node["group"] not in (None, 1):
             return None
         weights = node.inputs[1:]
         shapes = [self.shape(v) for v in weights]

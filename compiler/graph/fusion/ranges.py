@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from compiler.graph.attention import may_attend
 from compiler.graph.network import Network, Node, users_of
 from compiler.net.operators import KINDS, Kind
 
@@ -94,7 +95,7 @@ def _folds_results(types: Sequence[str]) -> bool:
     It has one contraction or normalisation and elementwise operators, these alone, or an attention.
     """
     kinds = Counter(KINDS[type] for type in types if type not in ROW_NORMS)
-    if "Softmax" in types and kinds[Kind.CONTRACTION] == 2:
+    if may_attend(types) and kinds[Kind.CONTRACTION] == 2:
         return True
     anchors = len([type for type in types if type in ROW_NORMS]) + kinds[Kind.CONTRACTION]
     return anchors < 2 and kinds.keys() <= {Kind.CONTRACTION, Kind.ELEMENTWISE, Kind.VIEW}

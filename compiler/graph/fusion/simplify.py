@@ -179,6 +179,10 @@ def _general_rules(entry: OpSpec) -> Iterator[SimplificationRule]:
     facts = entry.facts
     if entry.kind is Kind.VIEW:
         yield from (_same_type, _view_of_view)
+    if facts.converts:
+        yield _same_type
+    if facts.permutes:
+        yield _transpose_of_transpose
     if entry.most_inputs is None and facts.exact:
         yield _single
     if facts.idempotent:
@@ -190,13 +194,5 @@ def _general_rules(entry: OpSpec) -> Iterator[SimplificationRule]:
             yield _neutral(operand, neutral)
 
 
-_OWN_RULES: dict[str, SimplificationRule] = {
-    "Cast": _same_type,
-    "Conv": _padded_convolution,
-    "Transpose": _transpose_of_transpose,
-}
-
-_RULES = {
-    name: (*_general_rules(entry), *([_OWN_RULES[name]] if name in _OWN_RULES else []))
-    for name, entry in OPERATORS.items()
-}
+_RULES = {name: (*_general_rules(entry),) for name, entry in OPERATORS.items()}
+_RULES["Conv"] = (*_RULES["Conv"], _padded_convolution)

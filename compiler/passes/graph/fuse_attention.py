@@ -7,7 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from compiler.graph.attention import find_attentions
+from compiler.graph.attention import find_attentions, may_attend
 from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import OperatorOp
@@ -38,7 +38,7 @@ class FuseAttention(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Group the attentions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_of(graph).fuses_attention and "Softmax" in operator_types(graph):
+            if target_of(graph).fuses_attention and may_attend(operator_types(graph)):
                 network = read_network(graph)
                 on_gpu = target_of(graph).is_gpu
                 for attention in find_attentions(network):
