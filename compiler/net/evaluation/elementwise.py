@@ -26,16 +26,28 @@ def exact(function: ArrayFunction, node: TypedNode) -> Array:
     return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _rounded(function: ArrayFunction, node: TypedNode) -> Array:
-    """A function computed in float64 and rounded once."""
-    arrays = [double(array) for array in node.arrays]
-    return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
+def _register_exact(name: str, function: ArrayFunction) -> None:
+    evaluates(name)(partial(exact, function))
 
 
-def _test(function: ArrayFunction, node: TypedNode) -> Array:
-    """A function whose results are booleans."""
-    arrays = [compute_dtype(array) for array in node.arrays]
-    return np.asarray(function(*arrays)).astype(bool, copy=False)
+def _register_rounded(name: str, function: ArrayFunction) -> None:
+    """Register a function that is computed in float64 and rounded once."""
+
+    def evaluate(node: TypedNode) -> Array:
+        arrays = [double(array) for array in node.arrays]
+        return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
+
+    evaluates(name)(evaluate)
+
+
+def _register_test(name: str, function: ArrayFunction) -> None:
+    """Register a function whose results are booleans."""
+
+    def evaluate(node: TypedNode) -> Array:
+        arrays = [compute_dtype(array) for array in node.arrays]
+        return np.asarray(function(*arrays)).astype(bool, copy=False)
+
+    evaluates(name)(evaluate)
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -69,59 +81,50 @@ def evaluate_sigmoid(x: Array) -> Array:
     return np.where(x < 0, power, 1) / (1 + power)
 
 
-for _name, _function in {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Div": _divide,
-    "Neg": np.negative,
-    "Abs": np.abs,
-    "Sign": np.sign,
-    "Reciprocal": _reciprocal,
-    "Sqrt": np.sqrt,
-    "Floor": np.floor,
-    "Ceil": np.ceil,
-    "Round": np.rint,
-    "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or,
-    "BitwiseXor": np.bitwise_xor,
-    "BitwiseNot": np.invert,
-}.items():
-    evaluates(_name)(partial(exact, _function))
+_register_exact("Add", np.add)
+_register_exact("Sub", np.subtract)
+_register_exact("Mul", np.multiply)
+_register_exact("Div", _divide)
+_register_exact("Neg", np.negative)
+_register_exact("Abs", np.abs)
+_register_exact("Sign", np.sign)
+_register_exact("Reciprocal", _reciprocal)
+_register_exact("Sqrt", np.sqrt)
+_register_exact("Floor", np.floor)
+_register_exact("Ceil", np.ceil)
+_register_exact("Round", np.rint)
+_register_exact("BitwiseAnd", np.bitwise_and)
+_register_exact("BitwiseOr", np.bitwise_or)
+_register_exact("BitwiseXor", np.bitwise_xor)
+_register_exact("BitwiseNot", np.invert)
 
-for _name, _function in {
-    "Acos": np.arccos,
-    "Acosh": np.arccosh,
-    "Asin": np.arcsin,
-    "Asinh": np.arcsinh,
-    "Atan": np.arctan,
-    "Atanh": np.arctanh,
-    "Cos": np.cos,
-    "Cosh": np.cosh,
-    "Erf": evaluate_erf,
-    "Exp": np.exp,
-    "Log": np.log,
-    "Sigmoid": evaluate_sigmoid,
-    "Sin": np.sin,
-    "Sinh": np.sinh,
-    "Tan": np.tan,
-    "Tanh": np.tanh,
-}.items():
-    evaluates(_name)(partial(_rounded, _function))
+_register_rounded("Acos", np.arccos)
+_register_rounded("Acosh", np.arccosh)
+_register_rounded("Asin", np.arcsin)
+_register_rounded("Asinh", np.arcsinh)
+_register_rounded("Atan", np.arctan)
+_register_rounded("Atanh", np.arctanh)
+_register_rounded("Cos", np.cos)
+_register_rounded("Cosh", np.cosh)
+_register_rounded("Erf", evaluate_erf)
+_register_rounded("Exp", np.exp)
+_register_rounded("Log", np.log)
+_register_rounded("Sigmoid", evaluate_sigmoid)
+_register_rounded("Sin", np.sin)
+_register_rounded("Sinh", np.sinh)
+_register_rounded("Tan", np.tan)
+_register_rounded("Tanh", np.tanh)
 
-for _name, _function in {
-    "Equal": np.equal,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-    "Not": np.logical_not,
-    "IsNaN": nan_mask,
-}.items():
-    evaluates(_name)(partial(_test, _function))
+_register_test("Equal", np.equal)
+_register_test("Greater", np.greater)
+_register_test("GreaterOrEqual", np.greater_equal)
+_register_test("Less", np.less)
+_register_test("LessOrEqual", np.less_equal)
+_register_test("And", np.logical_and)
+_register_test("Or", np.logical_or)
+_register_test("Xor", np.logical_xor)
+_register_test("Not", np.logical_not)
+_register_test("IsNaN", nan_mask)
 
 
 def _extreme(larger: ArrayFunction, node: TypedNode) -> Array:

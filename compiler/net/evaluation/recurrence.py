@@ -4,33 +4,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.registry import EVALUATIONS, Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
-from compiler.net.node import TypedNode
+from compiler.net.node import Node, TypedNode
+from compiler.net.spec import KnownTensor
 
 Activate = Callable[[Array], Array]
 
 
-def _softplus(x: Array) -> Array:
-    return np.logaddexp(0.0, x)
-
-
 def _function(name: str, alpha: float, beta: float, clip: float) -> Activate:
     """An activation function; its argument is clipped where that is not 0."""
-    functions: dict[str, Activate] = {
+    lines: dict[str, Activate] = {
         "Affine": lambda x: alpha * x + beta,
-        "Elu": lambda x: np.where(x < 0, alpha * np.expm1(x), x),
-        "HardSigmoid": lambda x: np.clip(alpha * x + beta, 0, 1),
-        "LeakyRelu": lambda x: np.where(x < 0, alpha * x, x),
-        "Relu": lambda x: np.maximum(x, 0),
         "ScaledTanh": lambda x: alpha * np.tanh(beta * x),
-        "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-        "Softplus": _softplus,
-        "Softsign": lambda x: x / (1 + abs(x)),
-        "Tanh": np.tanh,
-        "ThresholdedRelu": lambda x: np.where(x > alpha, x, 0),
     }
-    inner = functions[name]
+
+    def operator(x: Array) -> Array:
+        operand = KnownTensor("float64", x.shape, x)
+        node: TypedNode = Node(name, {"alpha": alpha, "beta": beta}, [operand], ())
+        return np.asarray(EVALUATIONS[name](node))
+
+    inner = lines.get(name, operator)
     return (lambda x: inner(np.clip(x, -clip, clip))) if clip else inner
 
 
