@@ -5,7 +5,7 @@ here in another way keeps infinities and NaN.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import ml_dtypes
@@ -146,24 +146,13 @@ _register("BitwiseOr", lambda a, b: a | b)
 _register("BitwiseXor", lambda a, b: a ^ b)
 _register("BitwiseNot", _complement)
 _register("Where", _where)
+_register("Max", lambda first, *others: reduce(maximum, others, first))
+_register("Min", lambda first, *others: reduce(minimum, others, first))
 
 for _name in (
     "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid"
 ).split():
     _register(_name, partial(call, _name.lower()))
-
-
-@lowering("Max", "Min")
-def lower_extreme(context: Context) -> te.Tensor:
-    """The largest or smallest of any number of inputs."""
-    pick = maximum if context.type == "Max" else minimum
-
-    def function(first: Scalar, *others: Scalar) -> Scalar:
-        for other in others:
-            first = pick(first, other)
-        return first
-
-    return elementwise(context, function)
 
 
 @lowering("Mod")

@@ -132,8 +132,9 @@ class ScanRows(Template[Problem, Config, GpuTarget]):
 
     def problem(self, group: Group, target: GpuTarget) -> Problem | None:
         """The running sum that a group is, of a row-major tensor; None for any other group."""
-        (anchor, *others) = group.operators
-        if anchor.type != "CumSum" or others or anchor.operand(0) >= group.inputs:
+        anchor = group.only("CumSum")
+        alone = len(group.operators) == 1
+        if anchor is None or not alone or anchor.operand(0) >= group.inputs:
             return None
         info = group.values[anchor.operand(0)]
         if not info.elements or info.block or group.writes[0].block:

@@ -145,8 +145,8 @@ class Problem(AxisRows):
 
 def read_top_k(group: Group) -> Problem | None:
     """The TopK that a group is, along any axis of a row-major tensor; None for any other group."""
-    (anchor, *others) = group.operators
-    if anchor.type != "TopK" or others or anchor.operand(0) >= group.inputs:
+    anchor = group.only("TopK")
+    if anchor is None or len(group.operators) > 1 or anchor.operand(0) >= group.inputs:
         return None
     info = group.values[anchor.operand(0)]
     if any(tensor.block for tensor in (info, *group.writes)) or not group.writes[0].elements:
