@@ -14,7 +14,7 @@ import numpy as np
 from compiler.ir.values import numpy_dtype
 from compiler.net.graph import Graph, Value, constant
 from compiler.net.node import Node
-from compiler.net.operators import OPERATORS
+from compiler.net.operators import OPERATORS, facts_of
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.net.operators.elementwise import ARITHMETIC
 from compiler.tensors.exact import same_extents
@@ -75,7 +75,7 @@ def _step(operator: Node[Value]) -> tuple[Value, np.ndarray, np.ndarray] | None:
     if operator.type not in ARITHMETIC:
         return None
     left, right = operator.operand(0), operator.operand(1)
-    if left.array is not None and operator.type in ("Mul", "Add"):
+    if left.array is not None and facts_of(operator.type).commutative:
         left, right = right, left
     if left.dtype not in _FLOATS or left.rank < 2:
         return None
@@ -84,15 +84,13 @@ def _step(operator: Node[Value]) -> tuple[Value, np.ndarray, np.ndarray] | None:
     numbers = _channels(right, left.shape)
     if numbers is None or not np.isfinite(numbers).all():
         return None
-    if operator.type == "Div" and not numbers.all():
-        return None
     one = np.ones_like(numbers)
     zero = np.zeros_like(numbers)
     match operator.type:
         case "Mul":
             return left, numbers, zero
         case "Div":
-            return left, 1 / numbers, zero
+            return (left, 1 / numbers, zero) if numbers.all() else None
         case "Add":
             return left, one, numbers
         case _:
@@ -104,9 +102,7 @@ def _foldable(operator: Node[Value]) -> bool:
     if operator.type not in FLOAT_CONTRACTIONS or operator.type == "MatMul":
         return False
     weight, *bias = operator.inputs[1:]
-    known = weight is not None and weight.array is not None
-    if operator.type == "Gemm":
-        known = known and not operator["transA"]
+    known = weight is not None and weight.array is not None and not operator["transA"]
     return known and all(b is None or b.array is not None for b in bias)
 
 
@@ -122,7 +118,8 @@ def _folded(affine: Affine, source: Node[Value]) -> Node[Value] | None:
     weight = source.operand(1)
     bias = (*source.inputs, None)[2]
     old = np.zeros(()) if bias is None else np.asarray(bias.array, np.float64)
-    if source.type == "Gemm":
+    once = {"beta": 1.0} if "beta" in source.attributes else {}
+    if once:
         old = old * source["beta"]
     if source.type == "Conv":
         array = _scaled(weight.content, affine.scale.reshape(-1, *[1] * (weight.content.ndim - 1)))
@@ -143,7 +140,6 @@ def _folded(affine: Affine, source: Node[Value]) -> Node[Value] | None:
             return None
         weight = constant(f"{weight.name}.folded", array)
     inputs = [source.inputs[0], weight, constant(f"{source.node}.bias", new_bias)]
-    once = {"beta": 1.0} if source.type == "Gemm" else {}
     return replace(source, inputs=inputs, attributes={**source.attributes, **once})
 
 
