@@ -26,28 +26,16 @@ def exact(function: ArrayFunction, node: TypedNode) -> Array:
     return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _register_exact(name: str, function: ArrayFunction) -> None:
-    evaluates(name)(partial(exact, function))
+def _rounded(function: ArrayFunction, node: TypedNode) -> Array:
+    """A function computed in float64 and rounded once."""
+    arrays = [double(array) for array in node.arrays]
+    return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _register_rounded(name: str, function: ArrayFunction) -> None:
-    """Register a function that is computed in float64 and rounded once."""
-
-    def evaluate(node: TypedNode) -> Array:
-        arrays = [double(array) for array in node.arrays]
-        return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
-
-    evaluates(name)(evaluate)
-
-
-def _register_test(name: str, function: ArrayFunction) -> None:
-    """Register a function whose results are booleans."""
-
-    def evaluate(node: TypedNode) -> Array:
-        arrays = [compute_dtype(array) for array in node.arrays]
-        return np.asarray(function(*arrays)).astype(bool, copy=False)
-
-    evaluates(name)(evaluate)
+def _test(function: ArrayFunction, node: TypedNode) -> Array:
+    """A function whose results are booleans."""
+    arrays = [compute_dtype(array) for array in node.arrays]
+    return np.asarray(function(*arrays)).astype(bool, copy=False)
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -81,50 +69,50 @@ def evaluate_sigmoid(x: Array) -> Array:
     return np.where(x < 0, power, 1) / (1 + power)
 
 
-_register_exact("Add", np.add)
-_register_exact("Sub", np.subtract)
-_register_exact("Mul", np.multiply)
-_register_exact("Div", _divide)
-_register_exact("Neg", np.negative)
-_register_exact("Abs", np.abs)
-_register_exact("Sign", np.sign)
-_register_exact("Reciprocal", _reciprocal)
-_register_exact("Sqrt", np.sqrt)
-_register_exact("Floor", np.floor)
-_register_exact("Ceil", np.ceil)
-_register_exact("Round", np.rint)
-_register_exact("BitwiseAnd", np.bitwise_and)
-_register_exact("BitwiseOr", np.bitwise_or)
-_register_exact("BitwiseXor", np.bitwise_xor)
-_register_exact("BitwiseNot", np.invert)
+evaluates("Add")(partial(exact, np.add))
+evaluates("Sub")(partial(exact, np.subtract))
+evaluates("Mul")(partial(exact, np.multiply))
+evaluates("Div")(partial(exact, _divide))
+evaluates("Neg")(partial(exact, np.negative))
+evaluates("Abs")(partial(exact, np.abs))
+evaluates("Sign")(partial(exact, np.sign))
+evaluates("Reciprocal")(partial(exact, _reciprocal))
+evaluates("Sqrt")(partial(exact, np.sqrt))
+evaluates("Floor")(partial(exact, np.floor))
+evaluates("Ceil")(partial(exact, np.ceil))
+evaluates("Round")(partial(exact, np.rint))
+evaluates("BitwiseAnd")(partial(exact, np.bitwise_and))
+evaluates("BitwiseOr")(partial(exact, np.bitwise_or))
+evaluates("BitwiseXor")(partial(exact, np.bitwise_xor))
+evaluates("BitwiseNot")(partial(exact, np.invert))
 
-_register_rounded("Acos", np.arccos)
-_register_rounded("Acosh", np.arccosh)
-_register_rounded("Asin", np.arcsin)
-_register_rounded("Asinh", np.arcsinh)
-_register_rounded("Atan", np.arctan)
-_register_rounded("Atanh", np.arctanh)
-_register_rounded("Cos", np.cos)
-_register_rounded("Cosh", np.cosh)
-_register_rounded("Erf", evaluate_erf)
-_register_rounded("Exp", np.exp)
-_register_rounded("Log", np.log)
-_register_rounded("Sigmoid", evaluate_sigmoid)
-_register_rounded("Sin", np.sin)
-_register_rounded("Sinh", np.sinh)
-_register_rounded("Tan", np.tan)
-_register_rounded("Tanh", np.tanh)
+evaluates("Acos")(partial(_rounded, np.arccos))
+evaluates("Acosh")(partial(_rounded, np.arccosh))
+evaluates("Asin")(partial(_rounded, np.arcsin))
+evaluates("Asinh")(partial(_rounded, np.arcsinh))
+evaluates("Atan")(partial(_rounded, np.arctan))
+evaluates("Atanh")(partial(_rounded, np.arctanh))
+evaluates("Cos")(partial(_rounded, np.cos))
+evaluates("Cosh")(partial(_rounded, np.cosh))
+evaluates("Erf")(partial(_rounded, evaluate_erf))
+evaluates("Exp")(partial(_rounded, np.exp))
+evaluates("Log")(partial(_rounded, np.log))
+evaluates("Sigmoid")(partial(_rounded, evaluate_sigmoid))
+evaluates("Sin")(partial(_rounded, np.sin))
+evaluates("Sinh")(partial(_rounded, np.sinh))
+evaluates("Tan")(partial(_rounded, np.tan))
+evaluates("Tanh")(partial(_rounded, np.tanh))
 
-_register_test("Equal", np.equal)
-_register_test("Greater", np.greater)
-_register_test("GreaterOrEqual", np.greater_equal)
-_register_test("Less", np.less)
-_register_test("LessOrEqual", np.less_equal)
-_register_test("And", np.logical_and)
-_register_test("Or", np.logical_or)
-_register_test("Xor", np.logical_xor)
-_register_test("Not", np.logical_not)
-_register_test("IsNaN", nan_mask)
+evaluates("Equal")(partial(_test, np.equal))
+evaluates("Greater")(partial(_test, np.greater))
+evaluates("GreaterOrEqual")(partial(_test, np.greater_equal))
+evaluates("Less")(partial(_test, np.less))
+evaluates("LessOrEqual")(partial(_test, np.less_equal))
+evaluates("And")(partial(_test, np.logical_and))
+evaluates("Or")(partial(_test, np.logical_or))
+evaluates("Xor")(partial(_test, np.logical_xor))
+evaluates("Not")(partial(_test, np.logical_not))
+evaluates("IsNaN")(partial(_test, nan_mask))
 
 
 def _extreme(larger: ArrayFunction, node: TypedNode) -> Array:
