@@ -21,7 +21,7 @@ from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.opaque import launch, loops, mutable, turns, vector, workspace
 from compiler.kernels.sizes import at_hint, expression
 from compiler.net.operators import RECURRENCE
-from compiler.net.operators.recurrence import GATES
+from compiler.net.operators.recurrence import GATES, STATES
 
 ROWS = 4
 """Most sequences of a block, which share each weight that it reads."""
@@ -173,8 +173,7 @@ class _Block:
             self.c[self._kept(row, unit)] = self._initial(FIRST_C, row, unit)
         with turns(own.steps) as turn:
             step = T.bind(self._step(turn))
-            resets_first = not own.context["linear_before_reset"]
-            if own.context["cell"] == "GRU" and resets_first:
+            if not own.context["linear_before_reset"]:
                 self._multiply(self.h, range(2))
                 with T.serial(0, own.rows) as row, T.serial(0, own.hidden) as unit:
                     at = self._kept(row, unit)
@@ -279,7 +278,7 @@ class _Block:
             new = tirx.Select(running, new, old)
             remembered = tirx.Select(running, remembered, memory)
         self.h[at] = new
-        if own.context["cell"] == "LSTM":
+        if STATES[own.context["cell"]] > 1:
             self.c[at] = remembered
         if ALL_H in self.writes:
             line = (step * own.directions + self.direction) * own.batch + self._sequence(row)

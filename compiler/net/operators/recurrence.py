@@ -52,6 +52,8 @@ def _recurrence(node: TypedNode) -> list[Shape]:
     wanted = 2 if node["direction"] == "bidirectional" else 1
     if directions != wanted:
         raise Mismatch(f"its weight R has {directions} directions instead of {wanted}")
+    if cell != "GRU" and not node["linear_before_reset"]:
+        raise Mismatch(f"its linear_before_reset is 0, but a {cell} has no reset gate")
     state = (directions, batch, hidden)
     why = f"the input has the shape {listed(x)}, with {directions} directions, {hidden} hidden"
     has_shape("its input", x, (steps, batch, directions * gates * hidden), why)

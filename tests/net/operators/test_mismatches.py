@@ -32,6 +32,13 @@ def matrix(value: int) -> Value:
     return constant("", np.array([[value]], np.int64))
 
 
+def _resetting(cell: str, functions: int) -> dict[str, Any]:
+    """The attributes of a Recurrence whose cell resets its state first, as a GRU's may."""
+    activations = {"activations": ["Tanh"] * functions}
+    activations |= {f"activation_{name}": [0.0] * functions for name in ("alpha", "beta")}
+    return {"cell": cell, "direction": "forward", "linear_before_reset": 0, **activations}
+
+
 SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Conv", [x(1, 2, 8), x(4, 2, 3), x(3)], {}, r"bias.*\[3\].*\[4\].*\[4, 2, 3\]"),
     ("Conv", [x(1, 2, 8), x(3, 1, 3)], {"group": 2}, r"3 output channels.*2 groups"),
@@ -83,6 +90,10 @@ OTHERS: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Einsum", [x(2)], {"equation": "i->k"}, "'k' of its equation"),
     ("Cast", [x()], {"to": 8}, "element type 8"),
     ("Resize", [x(2), None, None, None], {}, "both or neither"),
+    *[
+        ("Recurrence", [x(1, 1, rows), x(1, rows, 1)], own, f"is 0, but a {own['cell']} has no")
+        for rows, own in ((1, _resetting("RNN", 1)), (4, _resetting("LSTM", 3)))
+    ],
 ]
 
 
