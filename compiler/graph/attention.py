@@ -30,7 +30,7 @@ MOST_WIDE = 1 << 27
 """The most multiply-adds of a larger head: more take longer than kernels of GEMMs apart."""
 
 
-_ANCHOR = "Softmax"
+ANCHOR = "Softmax"
 """The type of the operator around which an attention is."""
 
 LEAST_ROWS = 8
@@ -132,7 +132,7 @@ def width_slices(width: int) -> int:
 
 def may_attend(types: Iterable[str]) -> bool:
     """Whether operators of some types may hold an attention."""
-    return _ANCHOR in types
+    return ANCHOR in types
 
 
 def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
@@ -144,7 +144,7 @@ def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
     finder = _Finder(network, reads)
     attentions: list[Attention] = []
     for i, node in enumerate(network.operators):
-        if node.type == _ANCHOR and (attention := finder.at(i)) is not None:
+        if node.type == ANCHOR and (attention := finder.at(i)) is not None:
             finder.keep(attention)
             attentions.append(attention)
     return attentions

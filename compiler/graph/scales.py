@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from xdsl.ir import Operation
 
-from compiler.graph.attention import may_attend
+from compiler.graph.attention import ANCHOR, may_attend
 from compiler.graph.signature import content_lines
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import dtype_of
@@ -100,7 +100,7 @@ def attention_parts(group: GroupOp) -> dict[Operation, AttentionPart]:
 def _part_after(op: Operation, before: AttentionPart) -> AttentionPart:
     """The part of an operation whose operands are of parts up to one."""
     kind = op.type_name if isinstance(op, OperatorOp) else ""
-    if kind == "Softmax":
+    if kind == ANCHOR:
         return AttentionPart.WEIGHTS
     if kind != "MatMul":
         return before

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from compiler.graph.attention import AttentionSizes
+from compiler.graph.attention import ANCHOR, AttentionSizes
 from compiler.graph.cost import unrolled_terms
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.net.operators import KINDS, OPERATORS, Kind, broadcasts, facts_of
@@ -27,7 +27,7 @@ def attentions_of(graph: Graph, terms: Sequence[Term]) -> dict[Term, tuple[Term,
 
     `terms` are those of the graph, inputs first.
     """
-    softmaxes = [term for term in terms if term.node.type == "Softmax" and not term.constant]
+    softmaxes = [term for term in terms if term.node.type == ANCHOR and not term.constant]
     if not softmaxes:
         return {}
     users: dict[Term, list[Term]] = {}

@@ -24,6 +24,7 @@ from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key
 from compiler.net.operators import BYTE_CONTRACTIONS, FLOAT8_CONTRACTIONS
+from compiler.net.operators.contractions import MATMULS
 from compiler.target.target import GpuTarget
 
 FLOAT8_BYTES = "float8"
@@ -86,7 +87,7 @@ def read_byte_problem(group: Group, anchor: Node[int]) -> ByteProblem | None:
     zero, other = (_zero_point(group, anchor, index) for index in (2, 3))
     if zero is None or other != 0 or not second.constant:
         return None
-    if anchor.type in ("MatMulFloat8", "MatMulInteger"):
+    if anchor.type in MATMULS:
         problem = matmul_problem(group, anchor, first, second, 0)
         operands = (first, second)
     else:

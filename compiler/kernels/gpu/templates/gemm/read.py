@@ -12,7 +12,7 @@ from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Proble
 from compiler.kernels.group import Group, Node
 from compiler.kernels.sizes import at_hint, is_number
 from compiler.kernels.tir.matmul import read_matmul
-from compiler.net.operators.contractions import FLOAT_CONTRACTIONS, GEMMS, MATMULS
+from compiler.net.operators.contractions import CONVOLUTIONS, FLOAT_CONTRACTIONS, GEMMS, MATMULS
 from compiler.target.target import GpuTarget
 from compiler.tensors.extents import value_at
 from compiler.tensors.symbols import Symbol
@@ -38,7 +38,7 @@ def read_problem(group: Group, anchor: Node[int], merged: int = 1) -> Problem | 
     problem = None
     if anchor.type in GEMMS:
         problem = matmul_problem(group, anchor, first, second)
-    if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
+    if anchor.type in CONVOLUTIONS and 3 <= len(used[0].shape) <= 5:
         problem = image_problem(group, anchor, second, first, merged)
     return problem and replace(problem, vector=result_vector(group, problem))
 
