@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, is_floating
-from compiler.net.node import TypedNode
+from compiler.net.node import Node, TypedNode
 
 _PIECE = 1 << 18
 """The elements of a result that are interpolated at a time."""
@@ -67,37 +68,44 @@ def _axes(node: TypedNode) -> list[_Axis]:
     ]
 
 
-def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
-    """The source coordinate of each element of the result, computed in a type.
+def source_coordinates(
+    mode: str, size: int, extent: int, scale: np.floating, roi: tuple[float, float] = (0.0, 1.0)
+) -> Array:
+    """The source coordinate of each of `size` elements, by ONNX's coordinate transformation.
 
-    The type decides ties between two neighbours.
+    It is computed in the type of `scale`, which decides where neighbours are equally near.
     """
-    extent = axis.extent
-    size = axis.size
-    x = np.arange(size, dtype=kind)
-    scale = kind(axis.scale)
+    x = np.arange(size, dtype=scale.dtype)
     match mode:
         case "asymmetric":
             return x / scale
         case "align_corners":
             # nearest as in onnxruntime, which counts whole elements; others as ONNX specifies
-            length = size if kind is np.float32 else scale * extent
+            length = size if scale.dtype == np.float32 else scale * extent
             return x * (extent - 1) / (length - 1) if length > 1 else x * 0
         case "pytorch_half_pixel":
-            return (x + kind(0.5)) / scale - kind(0.5) if size > 1 else x * 0
+            return (x + 0.5) / scale - 0.5 if size > 1 else x * 0
         case "half_pixel_symmetric":
-            return _symmetric(axis, float(scale)).astype(kind)
+            offset = extent / 2 * (1 - size / (scale * extent))
+            wide = x.astype(np.float64)  # onnxruntime rounds the offset and the sum only
+            return (offset + (wide + 0.5) / float(scale) - 0.5).astype(scale.dtype)
         case "tf_crop_and_resize":
-            span = (axis.end - axis.start) * (extent - 1)
+            start, end = roi
             if size > 1:
-                return (axis.start * (extent - 1) + x * span / (size - 1)).astype(kind)
-            return x * 0 + kind(0.5 * (axis.start + axis.end) * (extent - 1))
+                return start * (extent - 1) + x * (end - start) * (extent - 1) / (size - 1)
+            return x * 0 + 0.5 * (start + end) * (extent - 1)
         case "tf_half_pixel_for_nn":
-            return (x + kind(0.5)) / scale
+            return (x + 0.5) / scale
         case "half_pixel":
-            return (x + kind(0.5)) / scale - kind(0.5)
+            return (x + 0.5) / scale - 0.5
         case _:
             raise ValueError(f"the coordinate transformation {mode!r} is unknown")
+
+
+def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
+    """The source coordinates of an axis in a type."""
+    limits = (axis.start, axis.end)
+    return source_coordinates(mode, axis.size, axis.extent, kind(axis.scale), limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +144,7 @@ def aligned_filters(node: TypedNode) -> list[tuple[int, Array]]:
         if axis.size == axis.extent and axis.scale == 1:
             continue
         at = np.arange(axis.size, dtype=np.float64) * (axis.extent - 1) / max(axis.size - 1, 1)
-        positions, weights = _taps(node, axis, at)
+        positions, weights = source_taps(node, at, axis.extent, axis.scale)
         matrix = np.zeros((axis.size, axis.extent))
         np.add.at(matrix, (np.arange(axis.size)[:, None], positions), weights)
         filters.append((axis.number, matrix))
@@ -159,16 +167,10 @@ def resamples_in_place(node: TypedNode) -> bool:
         if crop and ((at < 0) | (at > last)).any():
             return True
         if nearest:
-            at = np.clip(_nearest(node, at), 0, last)
+            at = np.clip(nearest_places(node, at), 0, last)
         if not np.array_equal(at, np.arange(axis.extent)):
             return True
     return False
-
-
-def _symmetric(axis: _Axis, scale: float) -> Array:
-    """Half-pixel coordinates with both ends equally far from the borders."""
-    offset = axis.extent / 2 * (1 - axis.size / (scale * axis.extent))
-    return offset + (np.arange(axis.size) + 0.5) / scale - 0.5
 
 
 def _rounded(x: Array, tie: int) -> Array:
@@ -178,7 +180,8 @@ def _rounded(x: Array, tie: int) -> Array:
     return low + np.where(np.abs(over) <= x.dtype.type(_TIE), tie, over > 0)
 
 
-def _nearest(node: TypedNode, x: Array) -> Array:
+def nearest_places(node: Node[Any], x: Array) -> Array:
+    """The coordinates rounded to whole elements, as floats, which may be outside the source."""
     match node["nearest_mode"]:
         case "round_prefer_floor":
             return _rounded(x, 0)
@@ -199,10 +202,10 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _taps(node: TypedNode, axis: _Axis, x: Array) -> tuple[Array, Array]:
-    """Source positions and weights, both [size, taps]."""
+def source_taps(node: Node[Any], x: Array, extent: int, scale: float) -> tuple[Array, Array]:
+    """Source positions of linear or cubic interpolation and their weights, both [size, taps]."""
     cubic = node["mode"] == "cubic"
-    shrink = min(1.0, axis.scale) if node["antialias"] else 1.0
+    shrink = min(1.0, scale) if node["antialias"] else 1.0
     reach = ceil((2 if cubic else 1) / shrink)
     positions = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
     distance = (positions - x[:, None]) * shrink
@@ -210,10 +213,10 @@ def _taps(node: TypedNode, axis: _Axis, x: Array) -> tuple[Array, Array]:
     weights = _cubic(distance, a) if cubic else np.maximum(0.0, 1 - np.abs(distance))
     exclude = node["exclude_outside"]
     if exclude:
-        weights = np.where((positions >= 0) & (positions < axis.extent), weights, 0.0)
+        weights = np.where((positions >= 0) & (positions < extent), weights, 0.0)
     if exclude or shrink < 1:
         weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(positions, 0, axis.extent - 1), weights
+    return np.clip(positions, 0, extent - 1), weights
 
 
 def _interpolated(node: TypedNode, data: Array, axis: _Axis, x: Array) -> Array:
@@ -226,7 +229,7 @@ def _interpolated(node: TypedNode, data: Array, axis: _Axis, x: Array) -> Array:
     total = np.zeros((*data.shape[: axis.number], axis.size, *data.shape[axis.number + 1 :]))
     step = max(1, _PIECE * axis.extent // max(1, data.size))
     for start in range(0, axis.size, step):
-        positions, weights = _taps(node, axis, x[start : start + step])
+        positions, weights = source_taps(node, x[start : start + step], axis.extent, axis.scale)
         piece = total[(*before, slice(start, start + step))]
         for position, weight in zip(positions.T, weights.T, strict=True):
             met = np.take(data, position, axis.number)
@@ -243,7 +246,7 @@ def _resized(node: TypedNode, data: Array, axis: _Axis) -> Array:
         return data
     x = _coordinates(mode, axis, np.float32 if nearest else np.float64)
     if nearest:
-        position = np.clip(_nearest(node, x), 0, axis.extent - 1).astype(np.int64)
+        position = np.clip(nearest_places(node, x), 0, axis.extent - 1).astype(np.int64)
         data = np.take(data, position, axis.number)
     else:
         data = _interpolated(node, data, axis, x)

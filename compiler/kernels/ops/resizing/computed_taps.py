@@ -66,7 +66,7 @@ class PeriodicTaps:
 
 @dataclass(frozen=True)
 class ComputedTaps:
-    """Taps of an axis by the formulas of `resize.source_coordinates`, in the type `kind`.
+    """Taps of an axis by the formulas of `source_coordinates`, in the type `kind`.
 
     `scale` is a number or an expression of that type. Of nearest neighbours `tie` is what is added
     to the lower one of two that are as near, or the name of another way to round.
@@ -145,7 +145,7 @@ class ComputedTaps:
             case "asymmetric":
                 return x / self._scale
             case "align_corners":
-                # whole elements for the nearest, as in `resize.source_coordinates`
+                # whole elements for the nearest, as in `source_coordinates`
                 length = size if self.kind == "float32" else self._scale * extent
                 return tirx.Select(length > one, x * (extent - one) / (length - one), n(0))
             case "pytorch_half_pixel":

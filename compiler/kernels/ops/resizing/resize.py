@@ -1,6 +1,6 @@
 """Lowering of Resize: each axis is a small table of source positions and weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
@@ -20,7 +20,13 @@ from compiler.kernels.ops.resizing.computed_taps import (
 )
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.sizes import at_hint, is_number, tensor_extents
-from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS
+from compiler.net.evaluation.resize import (
+    LARGEST_TIE,
+    TIE_OF_PIXELS,
+    nearest_places,
+    source_coordinates,
+    source_taps,
+)
 from compiler.tensors.extents import NotForAllSizes
 
 Array = numpy.ndarray
@@ -36,84 +42,14 @@ UNROLLED_RESIZE_TAPS = 4
 """Up to this many source elements per axis are summed inline; more become a separate stage."""
 
 
-def source_coordinates(
-    mode: str, size: int, extent: int, scale: numpy.floating, roi: tuple[float, float]
-) -> Array:
-    """The source coordinate of each output position, by ONNX's coordinate transformation.
-
-    It is computed in the type of `scale`, which decides where neighbours are equally near.
-    """
-    x = numpy.arange(size, dtype=scale.dtype)
-    if mode == "asymmetric":
-        return x / scale
-    if mode == "align_corners":
-        # The nearest as onnxruntime, which counts whole elements; others as ONNX's reference.
-        length = size if scale.dtype == numpy.float32 else scale * extent
-        return x * (extent - 1) / (length - 1) if length > 1 else x * 0
-    if mode == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if size > 1 else x * 0
-    if mode == "half_pixel_symmetric":
-        offset = extent / 2 * (1 - size / (scale * extent))
-        wide = x.astype(numpy.float64)  # onnxruntime rounds the offset and the sum only
-        return (offset + (wide + 0.5) / float(scale) - 0.5).astype(scale.dtype)
-    if mode == "tf_crop_and_resize":
-        start, end = roi
-        if size > 1:
-            return start * (extent - 1) + x * (end - start) * (extent - 1) / (size - 1)
-        return x * 0 + 0.5 * (start + end) * (extent - 1)
-    return (x + 0.5) / scale - 0.5
-
-
-TIE = numpy.float32(1e-6)
-"""Coordinates so near to a half are one, for onnxruntime too: quotients of 32 bits miss it."""
-
-
-def _rounded(x: Array, tie: int) -> Array:
-    """The nearest integers; `tie` is added to the lower one where both are as near."""
-    low = numpy.floor(x)
-    over = x - low - x.dtype.type(0.5)
-    return low + numpy.where(numpy.abs(over) <= TIE, tie, over > 0)
-
-
-_ROUNDING: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: _rounded(x, 0),
-    "round_prefer_ceil": lambda x: _rounded(x, 1),
-    "floor": numpy.floor,
-    "ceil": numpy.ceil,
-}
-
-
-def _cubic(distance: Array, a: float) -> Array:
-    d = numpy.abs(distance)
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return numpy.where(d <= 1, near, numpy.where(d < 2, far, 0.0))
-
-
 def axis_taps(
     context: Context, coordinates: Array, extent: int, scale: numpy.floating
 ) -> tuple[Array, Array]:
     """Source positions and weights, [output size, taps] each."""
-    mode = context["mode"]
-    if mode == "nearest":
-        rounding = context["nearest_mode"]
-        places = _ROUNDING[rounding](coordinates).astype(numpy.int64)
-        return numpy.clip(places, 0, extent - 1)[:, None], numpy.ones((len(places), 1))
-    shrink = min(1.0, scale) if context["antialias"] else 1.0
-    radius = (2 if mode == "cubic" else 1) / shrink
-    first = numpy.floor(coordinates).astype(numpy.int64)
-    taps = numpy.arange(1 - ceil(radius), ceil(radius) + 1)
-    places = first[:, None] + taps[None, :]
-    distance = (places - coordinates[:, None]) * shrink
-    a = context["cubic_coeff_a"]
-    weights = (
-        _cubic(distance, a) if mode == "cubic" else numpy.maximum(0.0, 1 - numpy.abs(distance))
-    )
-    if context["exclude_outside"]:
-        weights = numpy.where((places >= 0) & (places < extent), weights, 0.0)
-    if shrink < 1.0 or context["exclude_outside"]:
-        weights = weights / weights.sum(axis=1, keepdims=True)
-    return numpy.clip(places, 0, extent - 1), weights
+    if context["mode"] != "nearest":
+        return source_taps(context, coordinates, extent, float(scale))
+    places = nearest_places(context, coordinates).astype(numpy.int64)
+    return numpy.clip(places, 0, extent - 1)[:, None], numpy.ones((len(places), 1))
 
 
 class AxisTaps(Protocol):
@@ -300,7 +236,7 @@ def _sized_taps(context: Context, size: int, extent: int, scale: Any) -> AxisTap
 
     def taps_of(own: int, source: int) -> tuple[Array, Array]:
         assert number is not None
-        at = source_coordinates(coordinates, own, source, number, (0.0, 1.0))
+        at = source_coordinates(coordinates, own, source, number)
         return axis_taps(context, at, source, number)
 
     if number is not None and not outside:
