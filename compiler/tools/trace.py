@@ -1,16 +1,14 @@
 """Timelines of a module in Chrome's trace format, which Perfetto and chrome://tracing show."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compiler.artifact.module import Module
-from compiler.schedule.tasks import Schedule, View
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.prediction import prediction
 from compiler.target.target import parse_target
+from compiler.tools.arena import Steps, arena_tensors, steps_of
 from compiler.tools.measured import HelpTime, MeasuredRun, TaskTime, measured_run
-
-Steps = list[tuple[float, int]]
-"""Times in ns, and the value from then on."""
 
 
 def arena_bytes_in_use(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
@@ -18,21 +16,12 @@ def arena_bytes_in_use(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
 
     A tensor also ends where other bytes are written over it, in launch order.
     """
-    live: list[tuple[View, float, float]] = []
-    ended: list[tuple[View, float, float]] = []
-    for task, time in zip(schedule.tasks, times, strict=True):
-        live = [
-            (view, start, max(end, time.end)) if _touches(view, task.reads) else (view, start, end)
-            for view, start, end in live
-        ]
-        ended += [tensor for tensor in live if _touches(tensor[0], task.writes)]
-        live = [tensor for tensor in live if not _touches(tensor[0], task.writes)]
-        live += [
-            (v, time.start, time.end)
-            for v in task.writes
-            if schedule.allocations[v.allocation].kind == "arena"
-        ]
-    return _summed(_changes((start, end, view.nbytes) for view, start, end in (*ended, *live)))
+    return steps_of(
+        (times[tensor.first].start, max(times[task].end for task in tensor.readers), tensor.nbytes)
+        for number, allocation in enumerate(schedule.allocations)
+        if allocation.kind == "arena"
+        for tensor in arena_tensors(schedule, number)
+    )
 
 
 def tasks_ready(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
@@ -47,35 +36,7 @@ def tasks_ready(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
         last[task.stream] = index
         ready = max((times[predecessor].end for predecessor in predecessors), default=0.0)
         waiting.append((min(ready, time.start), time.start, 1))
-    return _summed(_changes(waiting))
-
-
-def _touches(view: View, accesses: Sequence[View]) -> bool:
-    end = view.offset + view.nbytes
-    return any(
-        accessed.allocation == view.allocation
-        and accessed.offset < end
-        and view.offset < accessed.offset + accessed.nbytes
-        for accessed in accesses
-    )
-
-
-def _changes(
-    spans: "Sequence[tuple[float, float, int]] | Iterator[tuple[float, float, int]]",
-) -> Steps:
-    """The changes at the start and the end of spans, in order of time."""
-    changes = [(at, by) for start, end, size in spans for at, by in ((start, size), (end, -size))]
-    return sorted(changes)
-
-
-def _summed(changes: Steps) -> Steps:
-    """The value after all changes at each time."""
-    total = 0
-    values = dict[float, int]()
-    for at, by in changes:
-        total += by
-        values[at] = total
-    return list(values.items())
+    return steps_of(waiting)
 
 
 Event = Mapping[str, Any]
