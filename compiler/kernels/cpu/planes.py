@@ -167,54 +167,21 @@ class PlaneWriter:
 
     def fill_channel(self, lead: Sequence[Any], base: Any) -> Stmt:
         """Write the planes of one slice of a channel, which `lead` names, from `base` on."""
-        numbers = is_number(self.planes.plane)
-        fill = self._fill_plane if numbers else self._fill_sized_plane
         if self.planes.phases > UNROLLED_PHASES and self.planes.regular:
-            if numbers:
-                return self._fill_phases(lead, base)
             count = len(self.planes.column_phases)
 
             def one(phase: Any) -> Stmt:
-                own = (phase // count, phase % count)
                 start = base + phase * self.planes.plane
-                return sequence(fill(lead, start, own))
+                return sequence(self._fill_any_plane(lead, start, (phase // count, phase % count)))
 
             return loop_over("phase", self.planes.phases, one)
+        numbers = is_number(self.planes.plane)
+        fill = self._fill_plane if numbers else self._fill_any_plane
         parts: list[Stmt] = []
         for number, phase in enumerate(product(self.planes.row_phases, self.planes.column_phases)):
             start = base + number * self.planes.plane
             parts += fill(lead, start, phase)
         return sequence(parts)
-
-    def _fill_phases(self, lead: Sequence[Any], base: Any) -> Stmt:
-        """Write the planes of one channel with a loop over the phases, every element guarded."""
-        conv = self.planes.conv
-        height, width = conv.image
-        columns = len(self.planes.column_phases)
-
-        def element(phase: Any, y: Any, x: Any) -> Stmt:
-            row = y * conv.strides[0] + phase // columns - conv.pads[0]
-            column = x * conv.strides[1] + phase % columns - conv.pads[1]
-            inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
-            value = self.source.element(lead, row, column)
-            guarded = tirx.if_then_else(inside, value, self.source.padding)
-            return tirx.BufferStore(
-                self.target, guarded, [base + phase * self.planes.plane + y * self.planes.pitch + x]
-            )
-
-        def phase(number: Any) -> Stmt:
-            def row(y: Any) -> Stmt:
-                return loop_over("column", self.planes.pitch, lambda x: element(number, y, x))
-
-            def after(x: Any) -> Stmt:
-                place = base + number * self.planes.plane + self.planes.rows * self.planes.pitch + x
-                return tirx.BufferStore(self.target, self.source.padding, [place])
-
-            rest = self.planes.plane - self.planes.rows * self.planes.pitch
-            rows = loop_over("row", self.planes.rows, row)
-            return sequence([rows, vector_loop(rest, self.lanes, after)]) if rest else rows
-
-        return loop_over("phase", self.planes.phases, phase)
 
     def _fill_plane(self, lead: Sequence[Any], base: Any, phase: tuple[int, int]) -> list[Stmt]:
         conv, (a, b) = self.planes.conv, phase
@@ -254,10 +221,9 @@ class PlaneWriter:
         before = self.clear(base, top * self.planes.pitch)
         return [*before, *rows, *self.clear(base + bottom * self.planes.pitch, after)]
 
-    def _fill_sized_plane(
-        self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]
-    ) -> list[Stmt]:
-        """Write a plane: rows of the image between columns of padding, and rows of padding."""
+    def _fill_any_plane(self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]) -> list[Stmt]:
+        """Write a plane, of extents or of any phase: rows of the image between columns of padding,
+        and rows of padding."""
         conv, pitch = self.planes.conv, self.planes.pitch
         top, bottom = self.planes.inside(0, phase[0], self.planes.rows)
         left, right = self.planes.inside(1, phase[1], pitch)
@@ -281,7 +247,7 @@ class PlaneWriter:
         if not self.padded:
             return [copied]
         before = self.clear(base, top * pitch)
-        rest = (self.planes.rows - bottom) * pitch + self.planes.shared
+        rest = self.planes.plane - bottom * pitch
         return [*before, copied, *self.clear(base + bottom * pitch, rest)]
 
     def _by_length(self, count: Any, rows: Callable[[int], Stmt]) -> Stmt:
