@@ -11,7 +11,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import Convolution, Planes
+from compiler.kernels.cpu.convolution import Planes
 from compiler.kernels.sizes import at_hint, expression, is_number
 from compiler.kernels.tir.loops import (
     lane_loop,
@@ -79,8 +79,9 @@ def clear(source: PlaneSource, target: Var, start: Any, count: Any, lanes: int) 
 class RowVectors:
     """The elements of a row from column `first` on, `count` of them a stride apart, as vectors.
 
-    The last vector ends with the row's last element, whatever is copied twice; it is loaded from
-    so many columns `before` its first element on, lest it exceed the row. TVM loads elements that
+    The last vector ends with the row's last element, whatever is copied twice, unless they are
+    consecutive and a number; it is loaded from so many columns `before` its first element on, lest
+    it exceed the row. TVM loads elements that
     are apart one by one, and LLVM unrolls loops over them first.
     """
 
@@ -90,20 +91,12 @@ class RowVectors:
     stride: int
     before: int
 
-    @staticmethod
-    def inside(conv: Convolution, first: int, count: int, most_lanes: int) -> "RowVectors | None":
-        """The vectors of a row of a convolution's image; None if some are not inside the row."""
-        stride = conv.strides[1]
-        lanes = min(most_lanes, 1 << max(0, count.bit_length() - 1))
-        last = first + (count - lanes) * stride
-        before = 0 if last + lanes * stride <= conv.image[1] else stride - 1
-        if stride > MOST_APART or lanes == 1 or last < before:
-            return None
-        return RowVectors(first, count, lanes, stride, before)
-
     def copied(self, load: Callable[[Any], Any], target: Var, start: Any) -> Stmt:
         """Copy the elements, which `load` reads by their columns, to consecutive places."""
         lanes, stride = self.lanes, self.stride
+
+        def one(x: Any) -> Stmt:
+            return tirx.BufferStore(target, load(self.first + x), [start + x])
 
         def vector(place: Any, before: int) -> Stmt:
             column, own = self.first + place * stride - before, start + place
@@ -118,6 +111,8 @@ class RowVectors:
 
         if lanes == 1:
             return loop_over("column", self.count, lambda x: vector(x, 0))
+        if stride == 1 and is_number(self.count):
+            return vector_loop(self.count, lanes, one)
         whole = (self.count - 1) // lanes
         last = vector(self.count - lanes, self.before)
         if is_number(whole) and not whole:
@@ -172,61 +167,22 @@ class PlaneWriter:
 
             def one(phase: Any) -> Stmt:
                 start = base + phase * self.planes.plane
-                return sequence(self._fill_any_plane(lead, start, (phase // count, phase % count)))
+                return sequence(self._fill_plane(lead, start, (phase // count, phase % count)))
 
             return loop_over("phase", self.planes.phases, one)
-        numbers = is_number(self.planes.plane)
-        fill = self._fill_plane if numbers else self._fill_any_plane
         parts: list[Stmt] = []
         for number, phase in enumerate(product(self.planes.row_phases, self.planes.column_phases)):
-            start = base + number * self.planes.plane
-            parts += fill(lead, start, phase)
+            parts += self._fill_plane(lead, base + number * self.planes.plane, phase)
         return sequence(parts)
 
-    def _fill_plane(self, lead: Sequence[Any], base: Any, phase: tuple[int, int]) -> list[Stmt]:
-        conv, (a, b) = self.planes.conv, phase
-        top, bottom = self.planes.inside(0, a, self.planes.rows)
-        left, right = self.planes.inside(1, b, self.planes.pitch)
-
-        def row(y: Any) -> Stmt:
-            start = base + (y + top) * self.planes.pitch
-            at = (y + top) * conv.strides[0] + a - conv.pads[0]
-
-            def copy(x: Any) -> Stmt:
-                column = (x + left) * conv.strides[1] + b - conv.pads[1]
-                value = self.source.element(lead, at, column)
-                return tirx.BufferStore(self.target, value, [start + left + x])
-
-            count = right - left
-            if count <= 0:
-                return sequence(self.clear(start, self.planes.pitch))
-            first = left * conv.strides[1] + b - conv.pads[1]
-
-            def load(column: Any) -> Any:
-                return self.source.element(lead, at, column)
-
-            if conv.strides[1] == 1:
-                inner = vector_loop(count, self.lanes, copy)
-            elif self.source.image_number is not None and (
-                vectors := RowVectors.inside(conv, first, count, self.lanes)
-            ):
-                inner = vectors.copied(load, self.target, start + left)
-            else:
-                inner = loop_over("column", count, copy)
-            after = self.planes.pitch - right
-            return sequence([*self.clear(start, left), inner, *self.clear(start + right, after)])
-
-        rows = [loop_over("row", bottom - top, row)] if bottom > top else []
-        after = self.planes.plane - bottom * self.planes.pitch
-        before = self.clear(base, top * self.planes.pitch)
-        return [*before, *rows, *self.clear(base + bottom * self.planes.pitch, after)]
-
-    def _fill_any_plane(self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]) -> list[Stmt]:
-        """Write a plane, of extents or of any phase: rows of the image between columns of padding,
-        and rows of padding."""
+    def _fill_plane(self, lead: Sequence[Any], base: Any, phase: tuple[Any, Any]) -> list[Stmt]:
+        """Write a plane: rows of the image between columns of padding, and rows of padding."""
         conv, pitch = self.planes.conv, self.planes.pitch
         top, bottom = self.planes.inside(0, phase[0], self.planes.rows)
         left, right = self.planes.inside(1, phase[1], pitch)
+        for first, last in ((top, bottom), (left, right)):
+            if is_number(first) and is_number(last) and first == last:
+                return self.clear(base, self.planes.plane) if self.padded else []
         place = tuple(own - pad for own, pad in zip(phase, conv.pads, strict=True))
         stride = conv.strides[1]
         count = right - left
@@ -247,8 +203,11 @@ class PlaneWriter:
         if not self.padded:
             return [copied]
         before = self.clear(base, top * pitch)
-        rest = self.planes.plane - bottom * pitch
-        return [*before, copied, *self.clear(base + bottom * pitch, rest)]
+        return [
+            *before,
+            copied,
+            *self.clear(base + bottom * pitch, self.planes.plane - bottom * pitch),
+        ]
 
     def _by_length(self, count: Any, rows: Callable[[int], Stmt]) -> Stmt:
         """The rows of `count` elements in vectors of as many lanes as these have.
@@ -256,9 +215,14 @@ class PlaneWriter:
         Of elements apart a vector's last column may be after the row's, so that there are two.
         """
         stride = self.planes.conv.strides[1]
+        if stride == 1 and is_number(count):
+            return rows(self.lanes)
         chosen = rows(1)
         if stride == 1 or (stride <= MOST_APART and self.source.image_number is not None):
             for lanes in [n for n in (self.lanes // 4, self.lanes // 2, self.lanes) if n > 1]:
-                enough = expression(count) >= (lanes if stride == 1 else lanes + 1)
-                chosen = tirx.IfThenElse(enough, rows(lanes), chosen)
+                least = lanes if stride == 1 else lanes + 1
+                if is_number(count):
+                    chosen = rows(lanes) if count >= least else chosen
+                else:
+                    chosen = tirx.IfThenElse(expression(count) >= least, rows(lanes), chosen)
         return chosen
