@@ -26,7 +26,7 @@ class PassEnded:
 
 @dataclass(frozen=True, slots=True)
 class KernelsBegan:
-    """So many kernels will be built; others were in the cache."""
+    """So many kernels will be built; others were in the cache, or in a library."""
 
     missing: int
     cached: int

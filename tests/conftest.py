@@ -21,6 +21,7 @@ from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
 from compiler.kernels.building import module as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
+from compiler.kernels.library.files import VARIABLE
 from compiler.passes import runner
 from compiler.support import family
 from compiler.support.caches import COMPILED_VARIABLE, remove_oldest
@@ -49,6 +50,7 @@ def pytest_configure() -> None:
     os.environ[KEEPING] = "off"  # what a test compiles is compiled
     emulated.KERNELS_OPTIMISED = "-O1"  # most kernels run once, and compiling takes longer
     os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
+    os.environ[VARIABLE] = os.environ[DATABASE_VARIABLE]  # which has no libraries either
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
     # Workers already fill the cores; numpy's threads would only spin against theirs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

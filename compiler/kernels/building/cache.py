@@ -44,6 +44,8 @@ DECIDING_ROOMS = (
     *("choice", "graph", "ir", "net", "rewrite", "schedule", "support", "target", "tensors"),
 )
 """The rooms besides `kernels` whose source decides what a kernel is."""
+CODE_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "llvmlite", "nvidia-cuda-nvrtc")
+"""The packages that generate code."""
 TRIM_SECONDS = 3600
 """The time between two trimmings: a large cache has 100,000 entries, which take half a second."""
 
@@ -79,12 +81,12 @@ def deciding_sources() -> list[Path]:
 def generator_version() -> str:
     """A hash of the source that decides kernels and of the versions of what generates code."""
     digest = hashlib.sha256(f"{emulator_version()} {source_version()}\n".encode())
-    for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite", "nvidia-cuda-nvrtc"):
+    for package in CODE_PACKAGES:
         digest.update(f"{package} {package_version(package)}\n".encode())
     return digest.hexdigest()
 
 
-def _has_users_lowering(group: Group) -> bool:
+def has_users_lowering(group: Group) -> bool:
     """Whether a kernel is also of code that `source_version` does not see: it is never kept."""
     return any(op.type in REGISTERED for op in group.operators)
 
@@ -117,7 +119,7 @@ class KernelCache:
         With a `config` the one that has it, else the one that was chosen by the present database.
         A damaged entry is warned of and counts as absent.
         """
-        if self._failed or _has_users_lowering(group):
+        if self._failed or has_users_lowering(group):
             return None
         path = self._path(group, target, compiler, config)
         content = self._read(path)
@@ -130,7 +132,7 @@ class KernelCache:
         self, group: Group, target: str, spec: KernelSpec, compiler: str = "", config: str = ""
     ) -> None:
         """Keep a kernel: written next to its place, then moved there in one step."""
-        if self._failed or _has_users_lowering(group):
+        if self._failed or has_users_lowering(group):
             return
         path = self._path(group, target, compiler, config)
         try:
@@ -206,27 +208,30 @@ class KernelCache:
         return removed
 
     def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
-        for path in [*self._files(SUFFIX), *self._files(TEXTS)]:
+        for path in [*self.kernels(), *self._files(TEXTS)]:
             try:
                 yield path, path.stat()
             except OSError:
                 continue
 
+    def kernels(self) -> Iterator[Path]:
+        """The files of kernels, by their `entry_name`."""
+        return self._files(SUFFIX)
+
     def _files(self, suffix: str) -> Iterator[Path]:
         return self.directory.glob(f"*/*{suffix}") if self.directory is not None else iter(())
 
     def _path(self, group: Group, target: str, compiler: str, config: str) -> Path:
-        built = f"{target} {compiler}".rstrip()
+        built = built_for(target, compiler)
         return self._place(group.content_hash(), target, built, SUFFIX, config)
 
     def _place(self, key: str, target: str, built: str, suffix: str, config: str = "") -> Path:
         parsed = parse_target(target)
         mark = hashlib.sha256(built.encode()).hexdigest()[:8]
         folder = f"{parsed.backend}-{parsed.architecture}-{mark}"
-        version = self._version or f"{generator_version()} {config or _tuning(parsed)}"
-        content = f"{key} {built} {version}"
+        version = self._version or f"{generator_version()} {config or tuning_of(parsed)}"
         assert self.directory is not None
-        return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + suffix)
+        return self.directory / folder / (entry_name(key, built, version) + suffix)
 
     def _read(self, path: Path) -> bytes | None:
         """The content of an entry, which is then the one used last, or None."""
@@ -249,13 +254,23 @@ class KernelCache:
         )
 
 
+def built_for(target: str, compiler: str) -> str:
+    """A target with what else decides its kernels, if anything does."""
+    return f"{target} {compiler}".rstrip()
+
+
+def entry_name(key: str, built: str, version: str) -> str:
+    """The name of an entry: a SHA-256 of what it is, what it was built for, and the generator."""
+    return hashlib.sha256(f"{key} {built} {version}".encode()).hexdigest()
+
+
 def _warn_of_damage(path: Path, why: str) -> None:
     warnings.warn(
         f"the kernel cache entry {path} cannot be used ({why}): building it anew", stacklevel=3
     )
 
 
-def _tuning(target: Target) -> str:
+def tuning_of(target: Target) -> str:
     """The hash of the configs known for a GPU's architecture, or for this CPU."""
     if not target.is_gpu:
         name = database_name(parse_cpu(str(target)))

@@ -16,6 +16,7 @@ from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.building.cache import KernelCache
+from compiler.kernels.building.library import KernelLibrary, serving
 from compiler.kernels.building.workers import build_in_workers
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
@@ -152,14 +153,14 @@ def _groups(module: ModuleOp, target: Target, packed: Iterable[str]) -> dict[str
 
 
 class KeptKernels:
-    """The kernels of a target in a cache, if any: by the present database, and by their configs.
+    """The kernels of a target in a cache, by the database and by configs, and in libraries, if any.
 
     A kernel is the same under another database that chooses the same config.
     """
 
     def __init__(self, cache: KernelCache | None, target: Target):
         self._cache, self._target, self._name = cache, target, str(target)
-        self._compiler = KERNELS_DEPEND_ON.get(target.backend, lambda _: "")(target)
+        self._compiler = compiler_text(target)
         self._configs: dict[str, str] = {}
 
     def load(self, groups: Sequence[Group], jobs: int) -> tuple[dict[str, KernelSpec], list[Group]]:
@@ -169,7 +170,8 @@ class KeptKernels:
         """
         if self._cache is None:
             return {}, [*groups]
-        loaded = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
+        libraries = serving(self._target)
+        loaded = {g.name: self._kept(self._cache, g, libraries) for g in groups}
         missing = [group for group in groups if loaded[group.name] is None]
         if missing and not _worth_workers(missing, self._target, jobs):
             from compiler.kernels.building.kernel import chosen_configs
@@ -178,6 +180,14 @@ class KeptKernels:
             loaded |= {group.name: self._again(group) for group in missing}
         specs = {name: spec for name, spec in loaded.items() if spec is not None}
         return specs, [group for group in missing if group.name not in specs]
+
+    def _kept(
+        self, cache: KernelCache, group: Group, libraries: Iterable[KernelLibrary]
+    ) -> KernelSpec | None:
+        """A group's kernel in a cache, else in one of some libraries."""
+        loads = (library.load(group, self._target) for library in libraries)
+        kept = cache.load(group, self._name, self._compiler)
+        return kept or next((spec for spec in loads if spec is not None), None)
 
     def built(
         self, group: Group, config: str, build: Callable[[Group, Target], KernelSpec]
@@ -212,6 +222,11 @@ class KeptKernels:
         if self._cache is not None:
             group = replace(group, packed=()) if config else group
             self._cache.store(group, self._name, spec, self._compiler, config)
+
+
+def compiler_text(target: Target) -> str:
+    """The facts, besides a target, that decide its kernels; empty without any."""
+    return KERNELS_DEPEND_ON.get(target.backend, lambda _: "")(target)
 
 
 def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:

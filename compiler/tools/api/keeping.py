@@ -29,6 +29,7 @@ from compiler.errors import ArtifactError, FlowloomError
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
+from compiler.kernels.library.files import checksums
 from compiler.net.operators.registration import REGISTERED
 from compiler.support.caches import cache_directory, package_version, read_regular, write_whole
 from compiler.support.family import started_early
@@ -263,6 +264,7 @@ def _circumstances() -> Iterator[str]:
     yield _code()
     yield host_cpu(host_target())
     yield database.database_hash(database_name(host_target()))
+    yield from checksums()
     ours = ((name, value) for name, value in os.environ.items() if name.startswith("FLOWLOOM_"))
     yield from (f"{name}={value}" for name, value in sorted(ours) if name != "FLOWLOOM_CACHE")
 

@@ -20,11 +20,13 @@ from compiler.backends.cpu.driver import usable_threads
 from compiler.backends.cuda.driver import bindings, check_status, version_text
 from compiler.backends.hip.driver import HipRuntime
 from compiler.emulator.compile import host_compiler
-from compiler.errors import DeviceError, FlowloomError, KernelError
+from compiler.errors import ArtifactError, DeviceError, FlowloomError, KernelError
 from compiler.kernels.building import KernelCache
+from compiler.kernels.building.library import opened
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_compiler, hip_version
+from compiler.kernels.library.files import library_files
 from compiler.support.caches import REMEDY, writable
 from compiler.support.words import counted, in_bytes
 from compiler.target.caches import CACHES, data_caches
@@ -73,6 +75,7 @@ def examine() -> dict[str, list[Diagnosis]]:
             _asked("exported projects", _cmake),
         ],
         "Caches": [*_caches()],
+        "Libraries of kernels": [*_libraries()],
     }
 
 
@@ -215,3 +218,21 @@ def _caches() -> Iterator[Diagnosis]:
     modules = kept_modules()
     nbytes = in_bytes(sum(size for _, size, _ in modules))
     yield Diagnosis("whole modules", "ok", f"{counted(len(modules), 'module')}, {nbytes}")
+
+
+def _libraries() -> Iterator[Diagnosis]:
+    """The libraries of kernels, and whether they serve this machine."""
+    if not library_files():
+        yield Diagnosis("kernels", "absent", "none: all kernels are built (flowloom library build)")
+    for path in library_files():
+        try:
+            library = opened(path)
+        except ArtifactError as error:
+            yield Diagnosis(path.stem, "broken", str(error))
+            continue
+        origin = library.origin
+        used = " (this machine's)" if library.serves(host_target()) else ""
+        kernels = f"{counted(len(library), 'kernel')}, {in_bytes(path.stat().st_size)}"
+        yield Diagnosis(
+            path.stem, "ok", f"{kernels} for {origin.target}{used}, {origin.generators}"
+        )

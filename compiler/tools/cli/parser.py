@@ -225,6 +225,18 @@ def make_parser() -> ArgumentParser:
     sub = add("cache", help="the kernel cache")
     sub.add_argument("action", choices=("status", "clear"))
 
+    sub = add(
+        "library",
+        help="build a library: kernels that compilations read where the cache has none",
+        description="Compile models for a target, and write their kernels as a library into a"
+        " folder. A release builds those of the package; FLOWLOOM_LIBRARY=FOLDER has compilations"
+        " read the libraries of another folder instead.",
+    )
+    sub.add_argument("action", choices=("build",))
+    sub.add_argument("models", nargs="+", type=Path, metavar="MODEL", help=MODEL)
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
+    sub.add_argument("--target", default="cpu", help="such as cpu:x86-64-v3 or cuda:sm_90:fp16")
+
     sub = add("doctor", help="what works on this machine, and what to install for the rest")
     add_json(sub)
 
