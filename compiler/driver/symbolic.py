@@ -80,9 +80,7 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     target = parse_target(settings.target)
     if any(map(inner_graphs, graph.operators)):
         raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
-    # Substitutions are compared as texts of graphs, which are those of numbers.
-    substitution = settings.substitution and not target.is_gpu
-    unmeasured = replace(settings, tuner=None, budget=0.0, substitution=substitution)
+    unmeasured = replace(settings, tuner=None, budget=0.0)
     imported = lowered(graph, settings.compared_contractions[0])
     packer = WeightPacker(imported.weights, settings.jobs)
     _check_operators(imported.module, target.is_gpu)

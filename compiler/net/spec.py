@@ -14,6 +14,7 @@ from compiler.net.maps import Maps, moved_elements
 from compiler.net.node import Array, Evaluation, Node, OperatorInput, ShapeMismatch, TypedNode
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_name
+from compiler.tensors.extents import Undecided
 
 LARGEST_TENSOR = 2**31 - 2**20
 """Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
@@ -315,8 +316,16 @@ def bind_types(entry: OpSpec, inputs: Sequence[OperatorInput | None]) -> dict[st
 
 
 def check_size(dtype: str, shape: Shape) -> None:
-    """Raise ShapeMismatch for a tensor with more elements than kernels can index."""
-    if (count := prod(shape)) > LARGEST_TENSOR:
+    """Raise ShapeMismatch for a tensor with more elements than kernels can index.
+
+    Of one that has so many at some sizes only, whoever assumes nothing checks it at another time.
+    """
+    count = prod(shape)
+    try:
+        exceeds = count > LARGEST_TENSOR
+    except Undecided:
+        return
+    if exceeds:
         raise ShapeMismatch(
             f"{type_text(dtype, shape)} has {count} elements,"
             f" kernels index at most {LARGEST_TENSOR}"

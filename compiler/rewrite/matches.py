@@ -10,6 +10,7 @@ from compiler.graph.rewriting.terms import Term, Terms
 from compiler.net.operators import OPERATORS, Mismatch
 from compiler.rewrite.patterns import Apply, Fill, Identity, OneOf, Pattern, Tensor, Unknown
 from compiler.rewrite.rule import Rule
+from compiler.tensors.extents import Undecided
 
 Item = TypeVar("Item")
 
@@ -256,12 +257,15 @@ def _may_be(pattern: Pattern, terms: Sequence[Term], axis: Any) -> bool:
 
 
 def _chosen(rule: Rule, match: Match) -> Iterator[Match]:
-    """The match with each choice of a rule's parameters that its guard allows."""
-    for values in rule.parameters(match):
-        chosen = {unknown.name: value for unknown, value in values.items()}
-        complete = Match(match.tensors, {**match.unknowns, **chosen})
-        if all(rule.guard(complete)):
-            yield complete
+    """The match with each choice of a rule's parameters that its guard allows for all sizes."""
+    try:
+        for values in rule.parameters(match):
+            chosen = {unknown.name: value for unknown, value in values.items()}
+            complete = Match(match.tensors, {**match.unknowns, **chosen})
+            if all(rule.guard(complete)):
+                yield complete
+    except Undecided:
+        return
 
 
 def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:

@@ -8,6 +8,7 @@ from compiler.rewrite.matches import NOTHING, Match, Matches, Site
 from compiler.rewrite.patterns import Apply, Pattern, Tensor
 from compiler.rewrite.rule import Rule
 from compiler.tensors.dtypes import FLOATS
+from compiler.tensors.extents import Undecided
 
 
 class Matcher:
@@ -41,11 +42,15 @@ class Matcher:
                     yield from self.matches.sites(rule, (term,), match, first)
 
     def apply(self, site: Site) -> Graph | None:
-        """The graph with a rule applied; None if the result would depend on itself.
+        """The graph with a rule applied; None if the result would depend on itself, or is known for
+        some sizes only.
 
         Raises Mismatch if types do not fit, which a proof of the rule excludes.
         """
-        changes = self.matches.changes(site)
+        try:
+            changes = self.matches.changes(site)
+        except Undecided:
+            return None
         return replaced(self.matches.terms, self.graph, changes) if changes else None
 
     def _roots(

@@ -14,16 +14,21 @@ from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.judges import PredictedJudge
 from compiler.errors import PipelineError
 from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
-from compiler.graph.rewriting.terms import Graph, Terms
+from compiler.graph.rewriting.examples import Examples
+from compiler.graph.rewriting.terms import Graph, Term, Terms
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of, replace_graph
+from compiler.ir.groups import symbols_of_type
+from compiler.ir.types import known_type
+from compiler.net.spec import check_size
 from compiler.passes.base import CostContext, GraphPass
 from compiler.rewrite.rules import SEARCHED
 from compiler.rewrite.search.backtracking import Cost, Limits
 from compiler.rewrite.search.blocks import operators_of
 from compiler.rewrite.search.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
 from compiler.rewrite.search.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
+from compiler.tensors.assumptions import assuming_nothing
 
 MOST_COMPARED = 8000
 """Operators of all whole candidates together: of a large graph fewer are compared."""
@@ -113,6 +118,8 @@ class Substitute(GraphPass):
 
     def _substitute(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Decide, or recall what was decided; the number of the candidate taken."""
+        if _has_symbols(graph):  # a text has not the bounds of symbols
+            return self._decide(graph, model)
         question = f"{self.spec(include_default=True)}\n{graph!s}"
         decided = None if model is None else model.recall(question)
         if decided is not None:
@@ -125,26 +132,34 @@ class Substitute(GraphPass):
         return candidate
 
     def _decide(self, graph: GraphOp, model: CostModel | None) -> int | None:
-        """Substitute; the number of the candidate, None if the graph stays."""
+        """Substitute; the number of the candidate, None if the graph stays.
+
+        Rules are applied where they hold for all sizes, and judged by the example sizes.
+        """
         terms = Terms()
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
-        candidates = [
-            candidate
-            for candidate in self._search(terms, read.graph, cost)
-            if read.has_order(candidate.graph)
-        ]
-        number = self._taken(candidates, graph, cost, model)
+        examples = Examples(terms).of if _has_symbols(graph) else tuple[Term, ...]
+        with assuming_nothing():
+            candidates = [
+                candidate
+                for candidate in self._search(terms, read.graph, lambda own: cost(examples(own)))
+                if read.has_order(candidate.graph)
+            ]
+        number = self._taken([examples(own.graph) for own in candidates], graph, cost, model)
         if candidates[number].graph == read.graph:
             return None
         _LOG.info("substituted: %s", dict(Counter(candidates[number].rules)))
         write_terms(graph, read, candidates[number].graph)
+        for value in (value for op in graph.body.block.ops for value in op.results):
+            type = known_type(value.type)
+            check_size(type.dtype, type.shape)  # that of what is new, for all sizes
         return number
 
     def _taken(
         self,
-        candidates: Sequence[GraphCandidate],
+        candidates: Sequence[Graph],
         graph: GraphOp,
         cost: Cost,
         model: CostModel | None,
@@ -158,7 +173,7 @@ class Substitute(GraphPass):
                 " by another version, or for other kernels; leave it out to compare them anew"
             )
         last = len(candidates) - 1
-        graphs = {str(number): candidates[number].graph for number in (last, *range(last))}
+        graphs = {str(number): candidates[number] for number in (last, *range(last))}
         if model is None or self.select == "cost":
             judge = PredictedJudge(cost, uncertainty=0.0)
             return int(choose(Alternatives("candidates", graphs), judge).chosen)
@@ -181,3 +196,8 @@ class Substitute(GraphPass):
         refined = search.refined(graph) if self.policy == "makespan" else candidates[-1]
         is_candidate = any(candidate.graph == refined.graph for candidate in candidates)
         return candidates if is_candidate else [refined, *candidates]
+
+
+def _has_symbols(graph: GraphOp) -> bool:
+    """Whether sizes of a graph depend on symbols."""
+    return any(symbols_of_type(value.type) for op in graph.walk() for value in op.results)

@@ -2,12 +2,18 @@
 
 import logging
 import shutil
+from collections.abc import Mapping
 
 import numpy as np
+import onnx
 import pytest
 
+import compiler
+from compiler.artifact.module import Module
 from compiler.backends.emu.driver import EmulatedDriver
 from compiler.backends.gpu.sized import bucket_size
+from compiler.passes.pipeline import DEFAULT_PIPELINE
+from compiler.program.model import DynamicModule
 from tests.program.checks import check, compiled, model_of
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="kernels are compiled by g++")
@@ -27,6 +33,9 @@ BLOCK = """g (float[batch, length, 32] x, float[32, 32] wq, float[32, 32] wk, fl
     a = Add(j, x) n1 = LayerNormalization(a, s, b)
     f = MatMul(n1, wi) g1 = Relu(f) h = MatMul(g1, wo) r = Add(h, n1)
     z = LayerNormalization(r, s, b) }"""
+
+CHEAPEST = DEFAULT_PIPELINE.replace("substitute", "substitute{policy=taso select=cost}")
+"""The pipeline whose substitutions are those of the least sum of kernels' times."""
 
 SCAN = """g (float[rows, 8] x) => (float[n, 8] z) {
     axis = Constant <value = int64 {0}> () y = CumSum(x, axis) z = Sigmoid(y) }"""
@@ -59,6 +68,72 @@ def test_a_transformer_is_compiled_and_loaded_once(
     (message,) = (record.getMessage() for record in caplog.records)
     assert "for all sizes of batch, length" in message
     assert len(loads) == first > 0
+
+
+WEIGHTS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("wq", "wk", "wv"), (32, 32)),
+    "wi": (32, 64),
+    "wo": (64, 32),
+    "s": (32,),
+    "b": (32,),
+}
+
+
+def with_weights(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
+    """The model of a text in which inputs of some names are weights."""
+    model = model_of(text)
+    numbers = np.random.default_rng(1)
+    inputs = [value for value in model.graph.input if value.name not in shapes]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    for name, shape in shapes.items():
+        array = numbers.standard_normal(shape).astype("f4") / 4
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model
+
+
+def tasks_of(module: DynamicModule | Module) -> int:
+    """The tasks of a module's schedule, or of the one that a program has compiled for all sizes."""
+    fixed = module if isinstance(module, Module) else next(iter(module.compiler.modules.values()))
+    return len(fixed.schedule.tasks)
+
+
+def test_operators_are_substituted_for_all_sizes(caplog: pytest.LogCaptureFixture):
+    model = with_weights(BLOCK, WEIGHTS)
+    module = compiler.compile(model, target="emu:sm_90:fp32", pipeline=CHEAPEST)
+    assert isinstance(module, DynamicModule)
+    numbers = np.random.default_rng(0)
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        for batch, length in ((3, 40), (2, 65), (7, 2), (2, 33)):
+            array = numbers.standard_normal((batch, length, 32)).astype("f4")
+            check(module, model, {"x": array})
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "for all sizes of batch, length" in message
+    shapes = {"x": (3, 40, 32)}
+    fixed = compiler.compile(model, target="emu:sm_90:fp32", input_shapes=shapes, pipeline=CHEAPEST)
+    assert tasks_of(module) == tasks_of(fixed) == 6  # one product for queries, keys and values
+
+
+def test_what_holds_for_some_sizes_only_is_not_substituted(caplog: pytest.LogCaptureFixture):
+    text = """g (float[n, 8] x, float[m, 8] y, float[8, 8] w) => (float[k, 8] z) {
+        one = Constant <value = int64[1] {1}> () last = Constant <value = int64[1] {-1}> ()
+        axis = Constant <value = int64[1] {0}> ()
+        both = Concat <axis = 0> (x, y) part = Slice (both, one, last, axis)
+        p = MatMul (part, w) z = Relu (p) }"""
+    model = with_weights(text, {"w": (8, 8)})
+    module = compiler.compile(model, target="emu:sm_90:fp32")
+    assert isinstance(module, DynamicModule)
+    numbers = np.random.default_rng(0)
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        for n, m in ((40, 70), (70, 33), (2, 90), (64, 2)):
+            shapes = {"x": (n, 8), "y": (m, 8)}
+            check(
+                module,
+                model,
+                {k: numbers.standard_normal(v).astype("f4") for k, v in shapes.items()},
+            )
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "for all sizes of n, m" in message
 
 
 def test_sizes_of_a_bucket_share_a_graph(monkeypatch: pytest.MonkeyPatch):
