@@ -20,10 +20,14 @@ def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
 
 
 def unflatten_index(position: Any, shape: Sequence[int], inside: bool = False) -> list[Any]:
-    """The index at a row-major position; `inside` leaves out that the outermost one ends."""
+    """The index at a row-major position; `inside` leaves out that the outermost one ends.
+
+    Axes of one element around it do not count.
+    """
     indices: list[Any] = []
+    outermost = next((axis for axis, extent in enumerate(shape) if extent != 1), None)
     for axis, extent in reversed([*enumerate(shape)]):
-        ends = extent != 1 and not (inside and axis == 0)
+        ends = extent != 1 and not (inside and axis == outermost)
         indices.append(position % extent if ends else 0 if extent == 1 else position)
         position = position // extent
     return indices[::-1]

@@ -186,6 +186,8 @@ def _store_function(
             statement = context.store(
                 total, [outer, channel, *unflatten_index(pixel, context.shape[2:])]
             )
+    if group.symbols:
+        statement = recombined_quotients(statement)
     order = [place[0], place[2], place[1]] if last else place
     together = block > 0 or storing.vectors or last
     parts = _parts(context, group, statement, order, extents, block=block) if together else {}

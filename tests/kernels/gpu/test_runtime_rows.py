@@ -1,5 +1,6 @@
 """GEMMs whose rows a run decides: one kernel for all sizes, in tiles of every kind."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -14,6 +15,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.sizes import for_all_sizes, sized
 from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
+from compiler.tensors.extents import Extent
 from tests.kernels.gpu.emulator import COMPILER, Order, Program
 from tests.kernels.gpu.test_symbolic import at, with_sizes_operand
 from tests.kernels.symbolic.cases import LENGTH, MATMULS, ROWS, expected, feeds, group, node
@@ -23,13 +25,13 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emula
 F = "float32"
 
 
-def dense(name: str, columns: int) -> Group:
+def dense(name: str, columns: int, batch: Extent = ROWS) -> Group:
     """A linear layer with a bias, GELU and a residual connection."""
-    result = (F, (ROWS, LENGTH, columns))
+    result = (F, (batch, LENGTH, columns))
     return replace(
         group(
             name,
-            [(F, (ROWS, LENGTH, 96)), (F, (96, columns)), (F, (columns,)), result],
+            [(F, (batch, LENGTH, 96)), (F, (96, columns)), (F, (columns,)), result],
             [
                 node("MatMul", [0, 1], 4),
                 node("Add", [4, 2], 5),
@@ -47,6 +49,7 @@ FP32, TF32, OLDER = (parse_gpu(f"cuda:{own}") for own in ("sm_90:fp32", "sm_90:t
 
 KERNELS: Mapping[str, tuple[Group, GpuTarget, Tile | None]] = {
     "vectors": (dense("vectors", 128), FP32, None),
+    "vectors of one batch": (dense("one", 128, 1), FP32, None),
     "elements": (dense("elements", 130), FP32, None),
     "tensor cores": (dense("cores", 128), OLDER, Tile(64, 64, 32, 32, 1, 3)),
     "a cluster": (dense("cluster", 128), TF32, Tile(32, 64, 16, 32, 3, 3)),
@@ -74,6 +77,13 @@ def sources() -> Mapping[str, KernelSource]:
     return {name: emitted(*case) for name, case in KERNELS.items()}
 
 
+@pytest.mark.parametrize("name", ["vectors", "vectors of one batch"])
+def test_rows_are_stored_as_vectors_without_quotients(name: str):
+    text = sources()[name].text
+    assert "VECTOR = 4;" in text
+    assert not re.search(r"[%/] *\(?runtime_size", text)
+
+
 @cache
 def program(name: str) -> Program:
     """The program of one kernel: problems of several have the same name in C++."""
@@ -85,7 +95,8 @@ def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
     case, target, _ = KERNELS[name]
     kernel = sources()[name]
     for number, (rows, length) in enumerate(SIZES):
-        sizes = {symbol.name: n for symbol, n in zip(case.symbols, (rows, length), strict=False)}
+        every = {"s0": rows, "s1": length}
+        sizes = {symbol.name: every[symbol.name] for symbol in case.symbols}
         numeric = case.at(sizes)
         arrays = feeds(numeric, number)
         values = np.array([*sizes.values()], np.int64)
