@@ -146,13 +146,17 @@ def split_device(
 
 
 def _reading_sizes(function: PrimFunc, sizes: SizesOperand) -> PrimFunc:
-    """A device function that reads its symbols from memory, which TVM has as parameters."""
+    """A device function that reads its symbols from memory, which TVM has as parameters.
+
+    It does so before it waits for the kernels that it follows: sizes are written before a run.
+    """
     passed = [own for own in function.params if isinstance(own.ty, PointerType)]
     by_name = {symbol.name: variable_of(symbol) for symbol in sizes.symbols}
     numbers = {own: by_name[own.name] for own in function.params if own not in passed}
     if numbers:
         function = function.specialize(numbers)
-    body = with_plain_divisions(function.body)
+    wait = tirx.Evaluate(tirx.call_extern("int32", "grid_dependency_wait"))
+    body = tirx.SeqStmt([wait, with_plain_divisions(function.body)])
     if numbers:
         pointer, reads = sizes.read()
         passed = [*passed, pointer]

@@ -56,7 +56,8 @@ def _term(monomial: Monomial, factor: int, numbers: Mapping[str, str]) -> str:
 def with_grid_guards(kernel: KernelSource, group: Group) -> KernelSource:
     """The kernel of a group with symbols whose blocks beyond the grid for its sizes leave at once.
 
-    So it may be launched in a larger grid, as that of a graph for several sizes.
+    So it may be launched in a larger grid, as that of a graph for several sizes. They wait for the
+    launches before, which whatever follows this one takes to have ended.
     """
     guards = {
         launch.symbol: launch
@@ -75,7 +76,7 @@ def with_grid_guards(kernel: KernelSource, group: Group) -> KernelSource:
             for axis, size in zip("xyz", launch.grid, strict=True)
             if isinstance(size, Expression)
         ]
-        return f"{head[0]}\n  if ({' || '.join(beyond)}) return;"
+        return f"{head[0]}\n  if ({' || '.join(beyond)}) return grid_dependency_wait();"
 
     return replace(kernel, text=KERNEL_HEAD.sub(guarded, kernel.text))
 
@@ -101,7 +102,10 @@ def _c_atom(atom: Atom, values: Mapping[str, str]) -> str:
 
 
 def with_runtime_sizes(kernel: KernelSource, group: Group) -> KernelSource:
-    """The kernel of a template, whose text has `runtime_size(i)` for the group's symbol `i`."""
+    """The kernel of a template, whose text has `runtime_size(i)` for the group's symbol `i`.
+
+    It reads the sizes, which are written before a run, while the kernels before it end.
+    """
     count = len(group.symbols)
     number = group.inputs
     if count > MOST_RUNTIME_SIZES:
@@ -109,9 +113,10 @@ def with_runtime_sizes(kernel: KernelSource, group: Group) -> KernelSource:
             f"no symbolic kernel: {count} sizes, a template has {MOST_RUNTIME_SIZES}"
         )
 
+    wait = "" if "grid_dependency_wait(" in kernel.text else "\n  grid_dependency_wait();"
     text = KERNEL_HEAD.sub(
         rf'extern "C" __global__ \1\2(\3, const int64_t* __restrict__ sizes) {{'
-        f"\n  read_sizes(sizes, {count});",
+        f"\n  read_sizes(sizes, {count});{wait}",
         kernel.text,
     )
     launches = tuple(
