@@ -140,7 +140,7 @@ class DynamicModule:
             computed = again.run(inputs)
             results = [computed[name] for name in names]
             if again.fresh and stay is None:
-                return dict(zip(names, results, strict=True))
+                return dict(zip(names, all_on_host(results), strict=True))
         if stay is not None:
             stay.wait()
             return dict(zip(names, results, strict=True))

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from compiler.artifact.module import Module
 from compiler.program.folding import FoldedOutputs
+from compiler.program.resident import ResidentModule
 
 
 class SegmentRunner(Protocol):
@@ -20,7 +21,8 @@ class SegmentRunner(Protocol):
 class StaticSegment:
     """The outputs that need no operator, and the runner that computes the others, if any.
 
-    Where outputs are `fresh` a module computes all of them, in memory that nobody else has.
+    Where outputs are `fresh` a module computes all of them, in memory that nobody else has, on the
+    host or the device.
     """
 
     outputs: FoldedOutputs
@@ -30,7 +32,8 @@ class StaticSegment:
     def __post_init__(self) -> None:
         # A property would be a tenth of the time of a small run.
         all_computed = not self.outputs.constants and not self.outputs.passed
-        object.__setattr__(self, "fresh", all_computed and isinstance(self.runner, Module))
+        computes = isinstance(self.runner, Module | ResidentModule)
+        object.__setattr__(self, "fresh", all_computed and computes)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""

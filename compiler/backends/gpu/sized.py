@@ -108,6 +108,8 @@ class SizedExecutable:
         self._numbers = numbers
         self.bucket = bucket
         self._allocations = every.allocations_at(numbers)
+        self.outputs: Sequence[Allocation] = [a for a in self._allocations if a.kind == "output"]
+        """The outputs in the model's order."""
         self._sizes: tuple[GpuExecutor, RunSizes] | None = None
 
     @cached_property
@@ -124,11 +126,6 @@ class SizedExecutable:
     def threads(self) -> int:
         """The host threads that work on a run: the caller's alone."""
         return self.bucket.threads
-
-    @property
-    def outputs(self) -> Sequence[Allocation]:
-        """The outputs in the model's order."""
-        return [allocation for allocation in self._allocations if allocation.kind == "output"]
 
     @property
     def memory(self) -> MemoryReport:
