@@ -53,6 +53,7 @@ def make_parser() -> ArgumentParser:
         action="store_true",
         help="compare every kernel with the interpreter on what it reads; stop at the first wrong",
     )
+    add_json(sub)
 
     sub = add(
         "bisect",
@@ -158,6 +159,7 @@ def make_parser() -> ArgumentParser:
     )
     sub.add_argument("models", type=Path, nargs="+", metavar="MODEL|DIR", help="one, or two")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
+    add_json(sub)
     add_compile_options(sub)
 
     sub = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
@@ -192,6 +194,7 @@ def make_parser() -> ArgumentParser:
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
     sub.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
     sub.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    add_json(sub)
     add_compile_options(sub)
 
     sub = add("opt", help="run passes over text IR")
@@ -217,13 +220,16 @@ def make_parser() -> ArgumentParser:
         metavar="KEY.pem",
         help="sign an artifact that passes with this Ed25519 private key, for --trusted",
     )
+    add_json(sub)
 
     sub = add("passes", help="list the passes and their options")
+    add_json(sub)
 
     add_tune(add)
 
     sub = add("cache", help="the kernel cache")
     sub.add_argument("action", choices=("status", "clear"))
+    add_json(sub)
 
     sub = add(
         "library",

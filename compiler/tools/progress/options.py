@@ -29,8 +29,15 @@ def add_json(parser: ArgumentParser) -> None:
 
 
 def conclude(options: Namespace, text: str, figures: Mapping[str, Any]) -> None:
-    """Print the result of a command, in words or, under `--json`, with the seconds of its steps."""
-    print(json.dumps({**figures, "seconds": options.work.steps}) if options.json else text)
+    """Print the result of a command, in words or, under `--json`, as one object.
+
+    A command that shows progress adds the seconds of its steps.
+    """
+    if not options.json:
+        print(text)
+        return
+    work = getattr(options, "work", None)
+    print(json.dumps({**figures, **({} if work is None else {"seconds": work.steps})}))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from compiler.tools.explore.document import SideFact
 from compiler.tools.explore.page import explore_page
 from compiler.tools.explore.sides import artifact_side, model_side
 from compiler.tools.outputs import check_file, write_text
+from compiler.tools.progress.options import conclude
 
 
 def run(options: Namespace) -> int:
@@ -23,7 +24,8 @@ def run(options: Namespace) -> int:
         check_compiled(Namespace(**{**vars(options), "model": options.models[0]}))
     page = explore_page([_side(model, options) for model in options.models])
     write_text(options.output, page)
-    print(f"{options.output}: {in_bytes(len(page))}, opens in a browser without network")
+    text = f"{options.output}: {in_bytes(len(page))}, opens in a browser without network"
+    conclude(options, text, {"page": str(options.output), "bytes": len(page)})
     return 0
 
 

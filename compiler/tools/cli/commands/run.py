@@ -2,6 +2,8 @@
 
 import sys
 from argparse import Namespace
+from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from compiler.tools.cli.opening import load_or_compile, run_inputs, stored_input
 from compiler.tools.comparison import check_with_onnxruntime
 from compiler.tools.models import named_model
 from compiler.tools.outputs import check_file, write_npz
+from compiler.tools.progress.options import conclude
 from compiler.tools.reference import Refusal
 
 NOT_CHECKED = 2
@@ -26,24 +29,34 @@ def run(options: Namespace) -> int:
     stored = stored_inputs(options)
     module = load_or_compile(options)
     inputs = run_inputs(stored, options, module)
-    if options.inputs is None and inputs:
-        print(f"inputs: random, seed {options.seed}")
+    random = options.inputs is None and inputs
+    lines = [f"inputs: random, seed {options.seed}"] if random else []
     with step_progress("run"):
         outputs = module.run(inputs)
-    for name, array in outputs.items():
-        print(f"{name}: {_statistics(array)}")
     if options.outputs is not None:
         write_npz(options.outputs, outputs)
-    if options.check is None:
-        return 0
-    model = named_model(_model_to_check_against(options))
-    try:
-        report = check_with_onnxruntime(model, module.target, inputs, outputs)
-    except Refusal as error:
-        print(f"flowloom: not checked: {error}", file=sys.stderr)
-        return NOT_CHECKED
-    print(report)
-    return 0 if report.passed else 1
+    lines += [f"{name}: {_statistics(array)}" for name, array in outputs.items()]
+    figures: dict[str, Any] = {
+        "model": str(options.model),
+        "target": module.target,
+        "seed": options.seed if random else None,
+        "outputs": {name: _figures(array) for name, array in outputs.items()},
+    }
+    status = 0
+    if options.check is not None:
+        model = named_model(_model_to_check_against(options))
+        try:
+            report = check_with_onnxruntime(model, module.target, inputs, outputs)
+        except Refusal as error:
+            print(f"flowloom: not checked: {error}", file=sys.stderr)
+            figures["check"] = None
+            status = NOT_CHECKED
+        else:
+            lines.append(str(report))
+            figures["check"] = [asdict(d) | {"passed": d.passed} for d in report.differences]
+            status = 0 if report.passed else 1
+    conclude(options, "\n".join(lines), figures)
+    return status
 
 
 def _model_to_check_against(options: Namespace) -> Path:
@@ -54,8 +67,22 @@ def _model_to_check_against(options: Namespace) -> Path:
     return options.model
 
 
+def _figures(value: Any) -> dict[str, Any]:
+    """The type of an output, and the mean and deviation of its numbers if they are finite."""
+    if not isinstance(value, np.ndarray):
+        return {"items": None if value is None else len(value)}
+    array = cast(Array, value)
+    figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.size and array.dtype.kind in "fiu":
+        numbers = array.astype(np.float64)
+        mean, std = float(numbers.mean()), float(numbers.std())
+        # JSON has no word for NaN and infinities
+        figures |= {"mean": mean, "std": std} if isfinite(mean + std) else {"mean": None}
+    return figures
+
+
 def _statistics(value: Any) -> str:
-    """The type of an output, and the mean and deviation of its numbers."""
+    """The figures of an output in words."""
     if not isinstance(value, np.ndarray):
         return "nothing" if value is None else f"a sequence of {len(value)}"
     array = cast(Array, value)

@@ -7,6 +7,7 @@ from compiler.support.words import counted
 from compiler.tools.cli.opening import check_compiled, compile_model, run_inputs, stored_inputs
 from compiler.tools.inspection import open_module
 from compiler.tools.outputs import check_file, write_text
+from compiler.tools.progress.options import conclude
 from compiler.tools.trace import trace
 
 
@@ -21,5 +22,7 @@ def run(options: Namespace) -> int:
         module = compile_model(options, dynamic=False)
     data, note = trace(module, run_inputs(stored, options, module))
     write_text(options.output, json.dumps(data))
-    print(f"{options.output}: {counted(len(module.schedule.tasks), 'task')}, predicted; {note}")
+    tasks = len(module.schedule.tasks)
+    figures = {"trace": str(options.output), "tasks": tasks, "measured": note}
+    conclude(options, f"{options.output}: {counted(tasks, 'task')}, predicted; {note}", figures)
     return 0
