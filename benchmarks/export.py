@@ -46,12 +46,12 @@ from compiler.artifact.generate import StoredCheck, export_project
 from compiler.artifact.gpu_part import kernel_headers
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
-from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.schedule.choices import MODES
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tools.tolerance import TOLERANCES
 from compiler.verify.seals import sealed_kernel
 

@@ -17,12 +17,12 @@ from compiler.graph.aliases import plan_views
 from compiler.ir import taskflow
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, YieldOp
 from compiler.ir.flatten import schedule_of
-from compiler.ir.values import numpy_dtype
 from compiler.passes.schedule.elide_sync import ElideSync
 from compiler.passes.schedule.insert_sync import InsertSync
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.schedule.plan_memory import PlanMemory
 from compiler.schedule.tasks import Schedule, Task
+from compiler.tensors.dtypes import numpy_dtype
 from tests.strategies import Model, dataflow_graphs
 
 Array = NDArray[np.generic]

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from compiler.artifact.module import Module, without_checks
 from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare_inputs
-from compiler.backends.memory import ALIGNMENT, numpy_dtype
+from compiler.backends.memory import ALIGNMENT
 from compiler.errors import DeviceError
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule, Task, View
 from compiler.target.target import parse_target
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_dtype
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]

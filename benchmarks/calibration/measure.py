@@ -30,11 +30,11 @@ from compiler.backends.gpu.graph import GraphSpec
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import Weights
-from compiler.backends.memory import numpy_dtype
 from compiler.schedule.choices import MODES
 from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.graph_plan import plan_graph
 from compiler.target.devices import typical_device
+from compiler.tensors.dtypes import numpy_dtype
 
 WARM_UP, REPLAYS = 5, 31
 

@@ -46,11 +46,11 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.timing import Timing, time_all
 from compiler.driver.build import Settings, build
 from compiler.errors import FlowloomError
-from compiler.ir.values import numpy_dtype
 from compiler.kernels.building import KernelCache
 from compiler.passes.pipeline import default_pipeline, parse
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
+from compiler.tensors.dtypes import numpy_dtype
 from examples import zoo
 
 SEQUENTIAL, NIMBLE = "policy=sequential streams=1", "policy=nimble streams=0"

@@ -12,10 +12,11 @@ from typing import Any
 import numpy
 
 from compiler.backends.base import Array
-from compiler.backends.memory import ALIGNMENT, aligned_bytes, numpy_dtype, padded_size
+from compiler.backends.memory import ALIGNMENT, aligned_bytes, padded_size
 from compiler.errors import ArtifactError
 from compiler.support.caches import check_regular
 from compiler.support.memory import require
+from compiler.tensors.dtypes import numpy_dtype
 
 CODES = {
     "bool": "BOOL",

@@ -2,17 +2,16 @@
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import prod
 from typing import Any, cast
 
-import ml_dtypes
 import numpy
 from numpy.typing import DTypeLike, NDArray
 
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule.tasks import Schedule
 from compiler.support.memory import require
+from compiler.tensors.dtypes import numpy_dtype
 
 Array = NDArray[Any]
 
@@ -21,12 +20,6 @@ ALIGNMENT = 64
 
 POISON = 0xFF
 """A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
-
-
-@cache
-def numpy_dtype(name: str) -> numpy.dtype[Any]:
-    """The numpy dtype of a name in `compiler.tensors.dtypes.ELEMENT_BYTES`."""
-    return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
 def address(array: NDArray[Any]) -> int:

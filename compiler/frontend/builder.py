@@ -1,33 +1,31 @@
-"""Builder of graphs of the normalised opset; folds operators whose inputs are known."""
+"""Builder of the graphs of models: of the normalised opset, whose sizes may depend on symbols."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import prod
-from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from onnx import TensorProto, TypeProto
 
-from compiler.frontend.evaluate import check_types, dtype_name, element_type, evaluate
-from compiler.frontend.expansion import Expansion
+from compiler.frontend.evaluate import check_types, dtype_name, evaluate
 from compiler.frontend.index_ranges import IndexRanges
-from compiler.frontend.interpreter.evaluation import operations_of
+from compiler.frontend.interpreter.constants import constant_operator
 from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_extents, settled
 from compiler.frontend.unsupported import NeedsHost, NeedsValue
 from compiler.graph.fusion.whole import Whole, no_kernels
-from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Mismatch, Shape
+from compiler.net.builder import GraphBuilder, byte_count, input_bytes, is_known, text_bytes
+from compiler.net.expansion import Expansion
 from compiler.net.graph import Attributes, Graph, Inputs, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, POSITIONS, infer, infer_node
-from compiler.net.operators.canonical import from_front, onnx_operands
+from compiler.net.operators.canonical import onnx_operands, operations_of
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.indices import Bounds
-from compiler.net.spec import KnownTensor, check_attributes, to_infer
-from compiler.support.memory import require
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.net.spec import KnownTensor, to_infer
+from compiler.tensors.dtypes import ELEMENT_BYTES, element_type
 from compiler.tensors.exact import same_extents
 from compiler.tensors.extents import Extent, NotForAllSizes, Undecided, extent_of, symbols_of
 from compiler.tensors.substitution import (
@@ -58,32 +56,6 @@ def supported(value: Value | None) -> None:
         raise NeedsHost(f"{dtype} cannot be compiled", "export the model with another type")
 
 
-def is_known(inputs: Inputs) -> bool:
-    """Whether every input that is not omitted is a constant."""
-    return all(value is None or value.array is not None for value in inputs)
-
-
-def byte_count(dtype: str, shape: Sequence[int]) -> int:
-    """Bytes of a tensor; of text, of the pointers to it."""
-    return prod(shape) * (8 if dtype == "str_" else numpy_dtype(dtype).itemsize)
-
-
-def input_bytes(inputs: Inputs) -> int:
-    """Bytes of an operator's inputs, with those of texts."""
-    return sum(
-        byte_count(value.dtype, value.shape) + prod(value.shape) * _text_bytes(value)
-        for value in inputs
-        if value is not None
-    )
-
-
-def _text_bytes(value: Value) -> int:
-    """Bytes of the longest of a constant's texts, as numpy computes with it; 0 for numbers."""
-    if value.dtype != "str_" or value.array is None:
-        return 0
-    return 4 * max(map(len, value.array.reshape(-1).tolist()), default=0)
-
-
 def _declared_bytes(result: TypeProto, inputs: Inputs) -> int:
     """Bytes of a result of an inferred type; texts may be as long as those of all inputs.
 
@@ -92,7 +64,7 @@ def _declared_bytes(result: TypeProto, inputs: Inputs) -> int:
     tensor = result.tensor_type
     shape = [d.dim_value or 1 for d in tensor.shape.dim]
     if tensor.elem_type == TensorProto.STRING:
-        length = sum(_text_bytes(value) for value in inputs if value is not None)
+        length = sum(text_bytes(value) for value in inputs if value is not None)
         return prod(shape) * (8 + length)
     return byte_count(dtype_name(tensor.elem_type) or "float32", shape)
 
@@ -104,22 +76,18 @@ LONGEST_VECTOR = 1 << 24
 """Most integers of a constant that a rule writes, such as the indices of an axis."""
 
 
-class Builder:
-    """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`.
+class Builder(GraphBuilder):
+    """Appends operators for an ONNX node, whose sizes may depend on symbols.
 
-    `has_kernel` says which recurrences and transforms stay one operator. Unless it is
-    `bounded`, constants of any size are folded. `watch_indices` gets the inputs of nodes that
-    are indices of run time, where these are to be checked. Unless it `checks_indices`, known
-    ones are clamped, too: they are data of a run. `measured` has the tensor int64[1] with the size
-    of each symbol that a run measures.
+    `has_kernel` says which recurrences and transforms stay one operator. `watch_indices` gets the
+    inputs of nodes that are indices of run time, where these are to be checked. Unless it
+    `checks_indices`, known ones are clamped, too: they are data of a run. `measured` has the tensor
+    int64[1] with the size of each symbol that a run measures.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
-        self.graph = graph
-        self.expansion = expansion
+        super().__init__(graph, expansion)
         self.index_ranges = IndexRanges()
-        self.node = ""
-        self.bounded = True
         self.has_kernel: Callable[[Whole], bool] = no_kernels
         self.checks_indices = True
         self.watch_indices: Callable[[str, Bounds, Value], None] | None = None
@@ -131,9 +99,7 @@ class Builder:
             isinstance(array, np.ndarray) and holds_extents(cast(Array, array))
         ):
             return self._sizes(np.array(array, object), dtype or "int64")
-        return constant(
-            f"{self.node}.constant", np.asarray(array, numpy_dtype(dtype) if dtype else None)
-        )
+        return super().constant(cast(object, array), dtype)
 
     def integers(self, values: Sequence[int]) -> Value:
         """A known vector of int64; raises NeedsHost if it is too long to be written down."""
@@ -163,67 +129,38 @@ class Builder:
             name += "'"
         return extent_of(Symbol(name, high=most, hint=most, measured=True))
 
-    def emit(
-        self,
-        op_type: str,
-        inputs: Inputs,
-        attributes: Mapping[str, Any] = MappingProxyType({}),
-        outputs: int = 1,
-    ) -> list[Value]:
-        """The outputs of an operator: constants if its inputs are, else run-time tensors."""
-        return self.emit_used(op_type, inputs, attributes, [True] * outputs)
-
-    def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
-        """The only output of an operator."""
-        return self.emit(op_type, list(inputs), attributes)[0]
-
-    def cast(self, value: Value, dtype: str) -> Value:
-        """A value in a type."""
-        return value if value.dtype == dtype else self.one("Cast", value, to=element_type(dtype))
-
-    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
-        """A value in another shape."""
-        return self.one("Reshape", value, shape=[as_extent(size) for size in shape])
-
-    def emit_used(
-        self, op_type: str, inputs: Inputs, attributes: Mapping[str, Any], used: Sequence[bool]
-    ) -> list[Value]:
-        """Like `emit`, if some outputs are omitted; those are unknown values.
-
-        An attribute that is None, which a node's own schema does not have, has the table's
-        default.
-        """
-        self.expansion.count(f"{op_type} {self.node!r}")
-        shapes = [value and value.shape for value in inputs]
-        named = {name: value for name, value in attributes.items() if value is not None}
-        attributes = from_front(op_type, named, shapes)
+    def known_results(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+    ) -> list[Value] | None:
+        """The results of an operator on constants and sizes, if they are known."""
         if any(value is not None and value.symbolic for value in inputs):
-            results = self._folded_extents(op_type, inputs, attributes, used)
-            if results is not None:
-                return results
-            inputs = [value and self.at_run_time(value) for value in inputs]
-        if is_known(inputs) and self._folds(op_type, inputs, attributes, used):
-            arrays = evaluate(op_type, inputs, attributes, used)
-            return [Value("") if a is None else constant(self.node, a) for a in arrays]
+            return self._folded_extents(op_type, inputs, attributes, used)
+        return super().known_results(op_type, inputs, attributes, used)
+
+    def evaluated(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+    ) -> Sequence[np.ndarray | None]:
+        """What an operator on constants computes, which need not be in the table."""
+        return evaluate(op_type, inputs, attributes, used)
+
+    def new_node(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+    ) -> Node[Value]:
+        """An operator that kernels compute; sizes among its inputs are tensors of a run."""
+        inputs = [value and self.at_run_time(value) for value in inputs]
         self._check(op_type, inputs)
-        check_attributes(OPERATORS[op_type], attributes)
-        node = OPERATORS[op_type].node(op_type, inputs, attributes, len(used))
-        types = infer_node(node)
-        shapes = [type.shape for type in types]
+        node = super().new_node(op_type, inputs, attributes, used)
+        self.index_ranges.note(node)
+        return node
+
+    def check_shapes(self, node: Node[Value], shapes: Sequence[Shape]) -> None:
+        """Refuse a node that kernels do not compute right for all sizes."""
         for extent in extents_in(shapes):
             _ = extent > 0  # kernels of what has elements are others than those of what has none
-        for extent in extents_in([*shapes, *attributes.values()]):
+        for extent in extents_in([*shapes, *node.attributes.values()]):
             check_in_kernels(extent)
         self._check_few(node, shapes)
         self.index_ranges.check(node)
-        outputs = [
-            Value("", type.dtype, type.shape) if is_used else Value("")
-            for is_used, type in zip(used, types, strict=True)
-        ]
-        node = Node(op_type, node.attributes, inputs, tuple(outputs), self.node)
-        self.index_ranges.note(node)
-        self.graph.operators.append(node)
-        return outputs
 
     def _check_few(self, node: Node[Value], shapes: Sequence[Shape]) -> None:
         """Raise NotForAllSizes unless results have these shapes for few elements, too.
@@ -283,28 +220,21 @@ class Builder:
         vector = self.one("Concat", *each, axis=0) if len(each) > 1 else each[0]
         return self.one("Reshape", vector, shape=list(value.shape))
 
-    def _folds(
+    def folds_operator(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> bool:
         """Whether an operator on constants becomes a constant, if it fits them.
 
-        One whose result, or its shape, depends on symbols does not.
         Raises NeedsHost for a large one of types that no kernel supports: it has no other form.
         """
-        if not _in_table(op_type, inputs, attributes):
-            names = [f"o{i}" if use else "" for i, use in enumerate(used)]
-            operands, written = onnx_operands(op_type, inputs, attributes, len(used))
-            values = [constant("", v) if isinstance(v, np.ndarray) else v for v in operands]
-            types = check_types(op_type, values, written, names, NORMALISED_OPSET)
-            self.check_folding(op_type, inputs, attributes, types)
-            return True
-        results = infer(op_type, inputs, attributes, len(used))
-        if has_symbols(attributes.values()) or any(has_symbols(r.shape) for r in results):
-            return False
-        size = sum(byte_count(result.dtype, result.shape) for result in results)
-        bytes_fit = self.folds(size * _taps(op_type, inputs, attributes), input_bytes(inputs))
-        shapes = [result.shape for result in results]
-        return bytes_fit and self._spares(_operations(op_type, inputs, attributes, shapes))
+        if _in_table(op_type, inputs, attributes):
+            return super().folds_operator(op_type, inputs, attributes, used)
+        names = [f"o{i}" if use else "" for i, use in enumerate(used)]
+        operands, written = onnx_operands(op_type, inputs, attributes, len(used))
+        values = [constant("", v) if isinstance(v, np.ndarray) else v for v in operands]
+        types = check_types(op_type, values, written, names, NORMALISED_OPSET)
+        self.check_folding(op_type, inputs, attributes, types)
+        return True
 
     def check_folding(
         self,
@@ -318,28 +248,16 @@ class Builder:
         They have no other form.
         """
         shapes = [tuple(d.dim_value or 1 for d in r.tensor_type.shape.dim) for r in results]
-        work = _operations(op_type, inputs, attributes, shapes)
-        if not self._spares(work):
+        arrays = [None if value is None else value.array for value in inputs]
+        entry = OPERATORS.get(op_type) or constant_operator(op_type)
+        work = operations_of(op_type, arrays, attributes, shapes, entry)
+        if not self.spares(work):
             reason = f"its {work:,} operations take too long for a constant of the model"
             raise NeedsHost(reason, "compute it from an input, or shorten it")
         size = sum(_declared_bytes(result, inputs) for result in results)
         if not self.folds(size, input_bytes(inputs)):
             reason = f"its result of {size:,} bytes is too large for a constant of the model"
             raise NeedsHost(reason, "compute it from an input, or shorten it")
-
-    def folds(self, result_bytes: int, operand_bytes: int) -> bool:
-        """Whether an operator on constants becomes a constant; see `Expansion.folds`.
-
-        Raises DeviceError where a run computes it and there is too little memory for it.
-        """
-        if self.bounded:
-            return self.expansion.folds(result_bytes, operand_bytes)
-        require(result_bytes, f"the result of {self.node!r}")
-        return True
-
-    def _spares(self, work: int) -> bool:
-        """Whether operations are done while a model is imported; see `Expansion.spares`."""
-        return not self.bounded or self.expansion.spares(work)
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
         """Raise Unsupported for dtypes without kernels, and for inputs that must be constants."""
@@ -366,24 +284,6 @@ def _at_sizes(node: Node[Value], sizes: Mapping[Symbol, int]) -> Node[KnownTenso
         for name, value in node.attributes.items()
     }
     return Node(node.type, attributes, inputs, to_infer(len(node.outputs)), node.node)
-
-
-def _operations(
-    op_type: str, inputs: Inputs, attributes: Attributes, results: Sequence[Shape]
-) -> int:
-    """The operations of an operator on constants, where they grow faster than its tensors."""
-    arrays = [None if value is None else value.array for value in inputs]
-    return operations_of(op_type, arrays, attributes, results)
-
-
-def _taps(op_type: str, inputs: Inputs, attributes: Attributes) -> int:
-    """The elements that an operator on windows reads for each of its result, else 1.
-
-    The interpreter holds that many at once: long windows may be the square of a constant.
-    """
-    weight = inputs[1] if op_type in ("Conv", "ConvTranspose") else None
-    kernel = attributes.get("kernel_shape") if weight is None else weight.shape[1:]
-    return max(1, prod(kernel or ()))
 
 
 def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:

@@ -14,6 +14,7 @@ from compiler.ir.values import Value as AttributeValue
 from compiler.net.graph import Attributes, Inputs, Value
 from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.canonical import deciding_inputs
+from compiler.tensors.dtypes import element_type
 from compiler.tensors.extents import Undecided
 from compiler.tensors.substitution import array_at_hints, shape_at_hints
 
@@ -70,13 +71,6 @@ def input_types(op_type: str, opset: int, index: int, domain: str = "") -> froze
     schemas = {schema_of(op_type, version, domain) for version in (opset, newest)}
     formals = [schema.inputs for schema in schemas if schema is not None and schema.inputs]
     return frozenset(type for f in formals for type in f[min(index, len(f) - 1)].types)
-
-
-@cache
-def element_type(dtype: str) -> int:
-    """The ONNX element type of a dtype name."""
-    by_name = {_dtype_name(t): t for t in onnx.TensorProto.DataType.values() if t}
-    return by_name[dtype]
 
 
 @cache

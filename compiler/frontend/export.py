@@ -22,13 +22,7 @@ from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.nodes import UsedValue, used_values
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import (
-    attribute_to_array,
-    attributes_of,
-    numpy_dtype,
-    own_attributes,
-    stored_as,
-)
+from compiler.ir.values import attribute_to_array, attributes_of, own_attributes, stored_as
 from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
     FOURIER,
@@ -42,6 +36,7 @@ from compiler.net.operators import (
 from compiler.net.operators.canonical import onnx_operands
 from compiler.net.operators.contractions import FLOAT8_DOMAIN
 from compiler.schedule.tasks import ControlForm
+from compiler.tensors.dtypes import numpy_dtype
 
 
 def scatter_order_nodes(

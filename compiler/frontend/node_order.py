@@ -77,3 +77,17 @@ def _sort(nodes: Any) -> None:
         ordered = [nodes[i] for i in order]
         del nodes[:]
         nodes.extend(ordered)
+
+
+def live_nodes(
+    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]
+) -> list[tuple[onnx.NodeProto, set[str]]]:
+    """The nodes of a body on which its outputs depend, in order, with the used results of each."""
+    used = set(outputs) - {""}
+    kept: list[tuple[onnx.NodeProto, set[str]]] = []
+    for node in reversed(nodes):
+        needed = used.intersection(node.output)
+        if needed:
+            used.update(names_read(node))
+            kept.append((node, needed))
+    return kept[::-1]

@@ -6,7 +6,7 @@ from math import prod
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tensors.substitution import is_symbolic
 
 FEWEST_ELEMENTS = 256

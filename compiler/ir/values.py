@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
@@ -26,16 +25,12 @@ from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.net.attributes import Shape
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import complete_attributes
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tensors.exact import exactly
 from compiler.tensors.extents import Expression
 
 Array = NDArray[np.generic]
 Value = int | float | str | Expression | Array | Sequence[int] | Sequence[float] | Sequence[str]
-
-
-def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    """The numpy dtype of a dtype name; ml_dtypes has those that numpy does not know."""
-    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def stored_as(array: Array, type: Attribute, key: str) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.backends.memory import numpy_dtype
 from compiler.errors import THIS_RUN, FlowloomError, RunInputError
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.node_order import captures_of
@@ -18,6 +17,7 @@ from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, wit
 from compiler.program.host import HostSequence, HostValue
 from compiler.program.resident import on_host
 from compiler.support.memory import require
+from compiler.tensors.dtypes import numpy_dtype
 
 LOOP_PATIENCE = 3
 """The iterations with inputs of one type after which a segment is compiled for them."""

@@ -15,8 +15,8 @@ from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem
 from compiler.frontend.importing.unknown import unknown_operator
-from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import check_model, folder_of, read_model, without_weights
+from compiler.frontend.node_order import live_nodes
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes

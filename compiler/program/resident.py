@@ -22,9 +22,10 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned, reserve
 from compiler.backends.gpu.sized import SizedExecutable
-from compiler.backends.memory import POISON, numpy_dtype, padded_size
+from compiler.backends.memory import POISON, padded_size
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation
+from compiler.tensors.dtypes import numpy_dtype
 
 LEAST_BYTES = 1 << 17
 """The least bytes of a tensor that stays: binding it costs the host about 30 us more than a copy

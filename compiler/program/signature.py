@@ -7,12 +7,11 @@ from typing import Any, cast
 import numpy as np
 
 from compiler.backends.host_arrays import read_input
-from compiler.backends.memory import numpy_dtype
 from compiler.errors import COMPILED_IN, ModelError, ShapeError
 from compiler.program.host import HostMap, HostSequence, HostValue
 from compiler.program.resident import ResidentTensor
 from compiler.support.arguments import closest_name
-from compiler.tensors.dtypes import numpy_name
+from compiler.tensors.dtypes import numpy_dtype, numpy_name
 
 TEXT_KINDS = "OSU"
 """numpy's kinds of arrays whose elements may be texts."""

@@ -16,12 +16,12 @@ from compiler.artifact.manifest import Vouch
 from compiler.artifact.symbolic import SymbolNames
 from compiler.artifact.weights import Placing
 from compiler.backends.base import backend
-from compiler.backends.memory import numpy_dtype
 from compiler.errors import ArtifactError
 from compiler.net.graph import Value
 from compiler.program.folding import FoldedOutputs
 from compiler.program.symbolic import SymbolicSegment, multiple_of
 from compiler.tensors.assumptions import Assumptions, SizeCondition, assuming
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tensors.extents import Relation, symbols_of
 from compiler.tensors.substitution import extent_array, is_symbolic
 from compiler.verify import checked_json as read

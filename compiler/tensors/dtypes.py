@@ -84,8 +84,21 @@ def numpy_name(dtype: np.dtype[Any]) -> str:
 
 
 @cache
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype of a dtype name; ml_dtypes has those that numpy does not know."""
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+@cache
 def numpy_element(element: int) -> np.dtype[Any]:
     """The numpy dtype of an ONNX element type; raises ValueError for another number."""
     if element not in ELEMENTS:
         raise ValueError(f"ONNX has no element type {element}")
-    return np.dtype(getattr(ml_dtypes, ELEMENTS[element], ELEMENTS[element]))
+    return numpy_dtype(ELEMENTS[element])
+
+
+@cache
+def element_type(dtype: str) -> int:
+    """The ONNX element type of a dtype name; texts are `str_`."""
+    numbers = {name: number for number, name in ELEMENTS.items()}
+    return numbers["object" if dtype == "str_" else dtype]

@@ -6,9 +6,10 @@ import pytest
 
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.cpu.inputs import prepare_inputs
-from compiler.backends.memory import ALIGNMENT, address, aligned_array, numpy_dtype
+from compiler.backends.memory import ALIGNMENT, address, aligned_array
 from compiler.errors import ShapeError
 from compiler.schedule.tasks import Allocation
+from compiler.tensors.dtypes import numpy_dtype
 from tests.backends.objects import LANES, chain, kernels, reference, values
 
 SPECS = (Allocation("input", "x", "float32", (2, 3)), Allocation("input", "n", "int64", ()))

@@ -13,9 +13,9 @@ import compiler
 from compiler.artifact.module import Module
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import operator_count
-from compiler.frontend.expansion import DEEPEST, LIMIT_VARIABLE, Expansion
 from compiler.frontend.importing import import_model
 from compiler.frontend.importing.model import import_graph
+from compiler.net.expansion import DEEPEST, LIMIT_VARIABLE, Expansion
 from compiler.program.model import DynamicModule
 from tests.frontend.checks import parse
 

@@ -12,8 +12,11 @@ from onnx import helper, numpy_helper
 
 import compiler
 from compiler.errors import FlowloomError
-from compiler.frontend import evaluate, expansion
-from compiler.frontend.expansion import (
+from compiler.frontend import evaluate
+from compiler.frontend.importing import import_model
+from compiler.ir import dataflow
+from compiler.net import expansion
+from compiler.net.expansion import (
     MODEL_GROWTH,
     SMALL_BYTES,
     SPARE_BYTES,
@@ -21,8 +24,6 @@ from compiler.frontend.expansion import (
     WORK_A_BYTE,
     Expansion,
 )
-from compiler.frontend.importing import import_model
-from compiler.ir import dataflow
 from compiler.program.model import DynamicModule
 
 LARGE = 10**9

@@ -16,11 +16,11 @@ from onnx import helper, numpy_helper
 
 import compiler
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend.expansion import COPY_BYTES
 from compiler.frontend.importing import import_model
 from compiler.frontend.rules.dead_taps import reads_image
 from compiler.frontend.semantics import Semantics
 from compiler.ir.dataflow import OperatorOp
+from compiler.net.expansion import COPY_BYTES
 
 ROOT = Path(compiler.__file__).parent
 FLOAT, INT64, BOOL = (onnx.TensorProto.DataType.Value(n) for n in ("FLOAT", "INT64", "BOOL"))

@@ -22,9 +22,10 @@ from compiler.graph.fusion.whole import whole_kernels
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attributes_of, numpy_dtype
+from compiler.ir.values import attributes_of
 from compiler.net.operators.fourier import Transform
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import numpy_dtype
 from tests.fuzz.case import Case
 from tests.fuzz.oracle import (
     EXACT,

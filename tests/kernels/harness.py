@@ -4,7 +4,6 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-import ml_dtypes
 import numpy
 
 from compiler.backends.cpu.build import CpuProgram
@@ -19,17 +18,13 @@ from compiler.net.spec import KnownTensor
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.caches import COMPILED_VARIABLE
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import numpy_dtype
 
 Array = numpy.ndarray
 Order = Callable[[int], Sequence[tuple[int, int]]]
 
 POISON = 0xFF
 """Every byte of results and workspaces beforehand: NaN in floats, -1 in integers."""
-
-
-def numpy_dtype(name: str) -> numpy.dtype:
-    """The numpy dtype of a dtype name."""
-    return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
 def aligned(nbytes: int, offset: int = 0) -> Array:

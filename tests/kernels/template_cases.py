@@ -18,7 +18,8 @@ from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CpuTarget, parse_cpu
-from tests.kernels.harness import POISON, Array, entry, numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
+from tests.kernels.harness import POISON, Array, entry
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
 """The host and narrower vectors."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from compiler.graph.packing import apply_packing, packed_dtype, packed_shape
 from compiler.kernels.group import Group, Node, TensorInfo
-from tests.kernels.harness import numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
 
 
 def test_blocks_of_sixteen_channels():

@@ -18,8 +18,9 @@ from compiler.kernels.tir.attention import attention_of
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.target.target import parse_cpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
-from tests.kernels.harness import Array, numpy_dtype
+from tests.kernels.harness import Array
 from tests.kernels.template_cases import check, targets, template_kernel
 
 

@@ -11,7 +11,8 @@ from compiler.graph.packing import WIDEN
 from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.group import Group
 from compiler.target.target import parse_cpu
-from tests.kernels.harness import Array, numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
+from tests.kernels.harness import Array
 from tests.kernels.template_cases import (
     check,
     fused,

@@ -21,7 +21,7 @@ from compiler.frontend.evaluate import infer_types
 from compiler.frontend.export import export_model
 from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.values import attributes_of, numpy_dtype
+from compiler.ir.values import attributes_of
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, TensorInfo
 from compiler.net.graph import constant
@@ -29,7 +29,7 @@ from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.operators.canonical import infer_onnx as infer
 from compiler.net.operators.ranges import PARTIAL_RANGES
 from compiler.target.target import parse_gpu
-from compiler.tensors.dtypes import INTEGERS
+from compiler.tensors.dtypes import INTEGERS, numpy_dtype
 from tests import movement_cases, operator_cases, own_cases
 from tests.frontend.interpreter.comparison import differences, evaluate, model_of
 from tests.kernels import harness

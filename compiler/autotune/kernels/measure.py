@@ -22,7 +22,7 @@ from compiler.autotune.trials import TrialError, TrialUnavailableError, trials_o
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
 from compiler.backends.gpu.random_inputs import random_numbers
-from compiler.backends.memory import POISON, Array, numpy_dtype
+from compiler.backends.memory import POISON, Array
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing, packed_shape
@@ -31,7 +31,7 @@ from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import Task, View
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.nvrtc import nvrtc_version
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_dtype
 
 WARM_SAMPLES = 7
 COLD_SAMPLES = 5

@@ -26,11 +26,12 @@ from compiler.backends.cpu.timeline import (
     read_spans,
     spans_of,
 )
-from compiler.backends.memory import POISON, address, aligned_array, numpy_dtype, padded_size
+from compiler.backends.memory import POISON, address, aligned_array, padded_size
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation
 from compiler.support.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, optional
 from compiler.support.memory import require
+from compiler.tensors.dtypes import numpy_dtype
 
 CPU_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
     "threads": optional(THREAD_COUNT),

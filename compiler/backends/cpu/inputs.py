@@ -7,9 +7,10 @@ import numpy
 
 from compiler.backends.base import Array
 from compiler.backends.host_arrays import native, read_input, reading
-from compiler.backends.memory import aligned_copy, numpy_dtype
+from compiler.backends.memory import aligned_copy
 from compiler.errors import COMPILED_IN, ShapeError
 from compiler.schedule.tasks import Allocation
+from compiler.tensors.dtypes import numpy_dtype
 
 
 class ExpectedInputs:

@@ -28,9 +28,10 @@ from compiler.backends.cpu.tables import (
     Tables,
     Words,
 )
-from compiler.backends.memory import POISON, address, numpy_dtype
+from compiler.backends.memory import POISON, address
 from compiler.errors import THIS_RUN, RunInputError
 from compiler.schedule.tasks import MEASURED_SIZE
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tensors.extents import Extent, symbols_of
 from compiler.verify.all_sizes import SizesCertificate
 

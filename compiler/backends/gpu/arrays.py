@@ -12,10 +12,10 @@ import numpy as np
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.memory import Pinned
-from compiler.backends.memory import Array, numpy_dtype
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule.tasks import Allocation
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_dtype
 
 HOST_DEVICES = (1, 3, 11)
 """DLPack's device types of memory that the host can read: plain and page-locked."""

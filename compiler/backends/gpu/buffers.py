@@ -16,8 +16,9 @@ from compiler.backends.gpu.memory import (
     reserve,
 )
 from compiler.backends.gpu.sharing import DeviceMemory, DeviceShare
-from compiler.backends.memory import POISON, Array, numpy_dtype
+from compiler.backends.memory import POISON, Array
 from compiler.schedule.tasks import Allocation, Schedule
+from compiler.tensors.dtypes import numpy_dtype
 
 MERGED_BYTES = 256 << 10
 """Neighbours are copied together up to this size; larger ones alone, so that work starts early."""

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.memory import as_bytes, upload
-from compiler.backends.memory import Array, numpy_dtype
+from compiler.backends.memory import Array
+from compiler.tensors.dtypes import numpy_dtype
 
 DRAWN = (1 << 20) + 7
 """The random numbers that larger tensors repeat: a prime, so that no row equals another."""

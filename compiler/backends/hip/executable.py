@@ -13,10 +13,11 @@ from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.gpu.image import write_weights_image
 from compiler.backends.gpu.timeline import Span
 from compiler.backends.hip.interface import Library, Model
-from compiler.backends.memory import aligned_array, numpy_dtype
+from compiler.backends.memory import aligned_array
 from compiler.schedule.choices import MODES
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import ArgumentKind, choice_of
+from compiler.tensors.dtypes import numpy_dtype
 
 PROFILE_RUNS = 15
 """The runs of a timeline: the one of median length is reported."""

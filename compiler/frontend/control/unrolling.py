@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 import numpy as np
 import onnx
 
-from compiler.ir.values import numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
 
 LONGEST_LOOP = 64
 """The most iterations of a Loop or a Scan that it pays to unroll."""

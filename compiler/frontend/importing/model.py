@@ -9,7 +9,6 @@ import onnx
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import ModelError, UnsupportedOperatorError
-from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.domains import opsets_of
 from compiler.frontend.emit import emit
@@ -19,17 +18,18 @@ from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
-from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, folder_of, read_model
-from compiler.frontend.masks import drop_masks
-from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.frontend.unsupported import Unsupported
 from compiler.graph.fusion.whole import Whole, no_kernels
+from compiler.net.affine import fold_affine
 from compiler.net.graph import Graph, Value, inner_graphs
+from compiler.net.liveness import drop_dead
+from compiler.net.masks import drop_masks
+from compiler.net.naming import name_apart
 from compiler.support.collector import collector_paused
 from compiler.tensors.contraction import Contraction
 

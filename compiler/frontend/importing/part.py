@@ -10,7 +10,7 @@ from compiler.frontend.builder import Builder, supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
-from compiler.frontend.liveness import live_nodes
+from compiler.frontend.node_order import live_nodes
 from compiler.frontend.unsupported import NeedsValue, Unsupported
 from compiler.net.graph import Graph, Value, constant, makers_of
 from compiler.net.node import Node

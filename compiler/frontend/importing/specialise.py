@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 from compiler.errors import ModelError
-from compiler.frontend.builder import Builder, is_known
+from compiler.frontend.builder import Builder
 from compiler.frontend.control.bodies import check_bodies
 from compiler.frontend.control.functions import (
     CallSizes,
@@ -33,13 +33,11 @@ from compiler.frontend.evaluate import (
     schema_of,
     type_proto,
 )
-from compiler.frontend.expansion import Expansion
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
-from compiler.frontend.liveness import live_nodes
-from compiler.frontend.node_order import captures_of
+from compiler.frontend.node_order import captures_of, live_nodes
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
@@ -50,6 +48,8 @@ from compiler.frontend.semantics import Semantics
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unsupported import Contradiction, Unsupported
+from compiler.net.builder import is_known
+from compiler.net.expansion import Expansion
 from compiler.net.graph import Attributes, Graph, Value, constant
 from compiler.net.operators import KINDS, Mismatch
 from compiler.net.operators.registration import REGISTERED, operator_name

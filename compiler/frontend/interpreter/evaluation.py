@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.frontend.interpreter.constants import constant_operator, is_constant_operator
-from compiler.net.attributes import Mismatch, Shape
-from compiler.net.node import Array, PreciseNode, TypedNode
+from compiler.net.attributes import Mismatch
+from compiler.net.node import Array, PreciseNode
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import known_node
-from compiler.net.spec import OpSpec, evaluate_known
+from compiler.net.spec import evaluate_known
 
 
 def is_known_operator(op_type: str) -> bool:
@@ -30,37 +30,12 @@ def evaluate_node(
     `precise` all of them are float64. The node has ONNX's form or the canonical one. Raises
     KeyError for an unknown operator, and ValueError or IndexError for inputs that do not fit.
     """
+    entry = OPERATORS.get(op_type) or constant_operator(op_type)
     try:
-        node, entry = _known(op_type, inputs, attributes, len(outputs))
+        node = known_node(op_type, inputs, attributes, len(outputs), entry)
     except Mismatch as error:
         raise ValueError(str(error)) from error
     if precise:
         node = PreciseNode(node.type, node.attributes, node.inputs, node.outputs)
     pairs = zip(evaluate_known(node, entry), outputs, strict=True)
     return [array if wanted else None for array, wanted in pairs]
-
-
-def operations_of(
-    op_type: str,
-    inputs: Sequence[Array | None],
-    attributes: Mapping[str, Any],
-    results: Sequence[Shape],
-) -> int:
-    """The operations of `evaluate_node`; 0 where they grow no faster than operands and results.
-
-    The `results` of operators without kernels may be left out.
-    """
-    entry = OPERATORS.get(op_type)
-    if (constant_operator(op_type) if entry is None else entry).facts.work is None:
-        return 0
-    node, entry = _known(op_type, inputs, attributes, max(1, len(results)))
-    assert entry.facts.work is not None
-    return entry.facts.work(node, results)
-
-
-def _known(
-    op_type: str, inputs: Sequence[Array | None], attributes: Mapping[str, Any], outputs: int
-) -> tuple[TypedNode, OpSpec]:
-    """An operator on known inputs, and its entry."""
-    entry = OPERATORS.get(op_type) or constant_operator(op_type)
-    return known_node(op_type, inputs, attributes, outputs, entry), entry

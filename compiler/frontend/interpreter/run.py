@@ -15,8 +15,9 @@ from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
+from compiler.ir.values import attribute_to_array, attributes_of, stored_as
 from compiler.net.evaluation.rounding import is_floating
+from compiler.tensors.dtypes import numpy_dtype
 
 Array = np.ndarray
 Values = dict[SSAValue, Array | None]

@@ -8,13 +8,13 @@ import ml_dtypes
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.evaluate import dtype_name, element_type
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.unsupported import NeedsHost
 from compiler.net.evaluation.quantisation import scaled_parts
 from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators.injective import TakenIndices, slice_of
-from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
+from compiler.tensors.dtypes import ALL, ELEMENT_BYTES, element_type
 from compiler.tensors.substitution import as_extent
 
 HALF_BYTES = ("int4", "uint4")

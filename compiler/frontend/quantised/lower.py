@@ -6,8 +6,6 @@ from math import inf
 from typing import Any
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.expansion import Expansion
-from compiler.frontend.liveness import drop_dead
 from compiler.frontend.quantised.analysis import KEEP_CODES, QuantisedGraph
 from compiler.frontend.quantised.arithmetic import (
     dequantised_by_arithmetic,
@@ -20,8 +18,10 @@ from compiler.frontend.quantised.dynamic import floats_of_range
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, with_four_bits
 from compiler.frontend.quantised.tensor_cores import has_byte_kernel, separated
 from compiler.frontend.quantised.widen import in_wider_type, visible_sums
+from compiler.net.expansion import Expansion
 from compiler.net.facts import NumberRange
 from compiler.net.graph import Graph, Inputs, Value, inner_graphs
+from compiler.net.liveness import drop_dead
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.net.operators.elementwise import clipped

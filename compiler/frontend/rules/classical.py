@@ -6,10 +6,10 @@ import numpy as np
 
 from compiler.frontend.rules.call import Call, RewriteRule
 from compiler.frontend.rules.types import in_type
-from compiler.ir.values import numpy_dtype
 from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
 from compiler.support.registry import Registrar
+from compiler.tensors.dtypes import numpy_dtype
 
 ML_DOMAIN = "ai.onnx.ml"
 """The domain of classical models."""

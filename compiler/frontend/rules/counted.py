@@ -5,13 +5,15 @@ from math import ceil, isqrt
 
 import numpy as np
 
-from compiler.frontend.builder import byte_count, supported
-from compiler.frontend.evaluate import dtype_name, element_type, evaluate
+from compiler.frontend.builder import supported
+from compiler.frontend.evaluate import dtype_name, evaluate
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.unsupported import NeedsHost
+from compiler.net.builder import byte_count
 from compiler.net.evaluation.rounding import double
 from compiler.net.graph import Value, constant
 from compiler.net.operators import POSITIONS, check_size
+from compiler.tensors.dtypes import element_type
 from compiler.tensors.substitution import as_extent, holds_extents
 
 

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import supported
-from compiler.frontend.evaluate import dtype_name, element_type
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.semantics.table import (
     CAST_PACKED_INTEGERS,
@@ -18,11 +18,10 @@ from compiler.frontend.semantics.table import (
     SQUEEZE_EMPTY_AXES,
 )
 from compiler.frontend.unsupported import Unsupported
-from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.graph import Value, constant
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
-from compiler.tensors.dtypes import FLOAT8
+from compiler.tensors.dtypes import FLOAT8, element_type, numpy_dtype
 from compiler.tensors.exact import same_extents
 
 

@@ -6,8 +6,6 @@ from math import prod, trunc
 
 import numpy as np
 
-from compiler.frontend.builder import is_known
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.onnxruntime_resize import (
@@ -26,11 +24,12 @@ from compiler.frontend.semantics.table import (
 from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
 from compiler.frontend.unsupported import NeedsHost, Unsupported
-from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
+from compiler.net.builder import is_known
 from compiler.net.graph import Attributes, Value
 from compiler.net.node import Node
 from compiler.net.operators.resize import scaled_size
+from compiler.tensors.dtypes import element_type, numpy_dtype
 
 
 def _chain(call: Call, op_type: str, operands: Sequence[Value]) -> Value:

@@ -9,14 +9,13 @@ from math import prod
 import onnx
 
 from compiler.frontend.domains import domain_of
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.rules.call import Call
 from compiler.frontend.unsupported import NeedsHost
-from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import is_floating
 from compiler.net.graph import Value
 from compiler.net.operators import KEPT_BOXES, NONZERO_POSITIONS
 from compiler.support.registry import Registrar
+from compiler.tensors.dtypes import element_type, numpy_dtype
 
 MEASURING: dict[str, Callable[[Call], Sequence[Value]]] = {}
 """The rule of each operator on data that decide the size of its result."""

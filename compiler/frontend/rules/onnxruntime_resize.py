@@ -13,11 +13,11 @@ from math import isfinite
 
 import numpy as np
 
-from compiler.frontend.builder import input_bytes
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
 from compiler.frontend.unsupported import Unsupported
+from compiler.net.builder import input_bytes
 from compiler.net.evaluation.resize import (
     CoordinatesOfAxis,
     aligned_filters,

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from compiler.frontend.builder import is_known
 from compiler.frontend.quantised.arithmetic import (
     HALF_BYTES,
     OF_RANGE,
@@ -18,6 +17,7 @@ from compiler.frontend.quantised.arithmetic import (
 )
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.lower import explicit_window
+from compiler.net.builder import is_known
 from compiler.net.graph import Inputs, Value
 from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes

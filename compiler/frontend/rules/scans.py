@@ -1,8 +1,8 @@
 """Rules for running multiplications, and for caches that are written at run-time positions."""
 
-from compiler.frontend.builder import is_known
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.net.builder import is_known
 from compiler.net.graph import Value
 
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from compiler.errors import ModelError
 from compiler.graph.rewriting.attributes import as_operator
-from compiler.ir.values import numpy_dtype
 from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.spec import evaluate_known
+from compiler.tensors.dtypes import numpy_dtype
 
 Array = NDArray[Any]
 Store = Mapping[str, Array]

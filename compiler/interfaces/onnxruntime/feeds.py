@@ -6,10 +6,10 @@ from typing import Any, cast
 import numpy as np
 
 from compiler.backends.host_arrays import native
-from compiler.backends.memory import numpy_dtype
 from compiler.errors import InvalidArgument, ShapeError
 from compiler.interfaces.onnxruntime.node_arg import NodeArg, dtype_of_type
 from compiler.program.signature import SymbolSizes, ValueType, checked_value
+from compiler.tensors.dtypes import numpy_dtype
 
 
 def checked_feed(

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.backends.memory import numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
 
 Size = int | str | None
 """A dimension: its size, its symbol, or None if nothing is known of it."""

@@ -9,7 +9,7 @@ from compiler.backends.emu.driver import EXTENSION
 from compiler.backends.gpu.arrays import HOST_DEVICES, DeviceArray
 from compiler.backends.gpu.dlpack import CUDA
 from compiler.backends.host_arrays import native
-from compiler.backends.memory import Array, address, aligned_array, numpy_dtype
+from compiler.backends.memory import Array, address, aligned_array
 from compiler.errors import InvalidArgument
 from compiler.interfaces.onnxruntime.device_memory import (
     DEVICE_WORDS,
@@ -28,6 +28,7 @@ from compiler.support.arguments import (
     own_errors,
     whole,
 )
+from compiler.tensors.dtypes import numpy_dtype
 
 DEVICE_WORD = choice_of(DEVICE_WORDS)
 """A device by its word."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from compiler.backends.memory import numpy_dtype
 from compiler.errors import ModelError, ShapeError
+from compiler.tensors.dtypes import numpy_dtype
 
 NARROW_DTYPES = {
     "bfloat16": torch.bfloat16,

@@ -10,12 +10,10 @@ from dataclasses import replace
 
 from compiler.kernels.group import Group, Node
 from compiler.net.operators import KINDS, Kind
-from compiler.net.operators.elementwise import ONNX_DTYPES
+from compiler.tensors.dtypes import element_type
 
 NARROW_ELEMENTS = ("bool", "int8", "uint8")
 REDUCED_AS = "int32"
-
-_ELEMENT_TYPES = {dtype: number for number, dtype in ONNX_DTYPES.items()}
 
 
 def with_wide_reductions(group: Group) -> Group:
@@ -28,7 +26,7 @@ def with_wide_reductions(group: Group) -> Group:
         return len(values) - 1
 
     def cast(source: int, to: int) -> None:
-        attributes = {"to": _ELEMENT_TYPES[values[to].dtype]}
+        attributes = {"to": element_type(values[to].dtype)}
         operators.append(Node("Cast", attributes, (source,), (to,)))
 
     for op in group.operators:

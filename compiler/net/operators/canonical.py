@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.net.attributes import Shapes
+from compiler.net.attributes import Shape, Shapes
 from compiler.net.node import Array, Node, OperatorInput, TypedNode
 from compiler.net.operators import OPERATORS, Mismatch, infer
 from compiler.net.spec import (
@@ -99,6 +99,24 @@ def known_node(
         for name, value in given.attributes.items()
     }
     return (entry or OPERATORS[op_type]).node(op_type, given.inputs, rounded, outputs)
+
+
+def operations_of(
+    op_type: str,
+    arrays: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    results: Sequence[Shape],
+    entry: OpSpec | None = None,
+) -> int:
+    """The operations of an operator of the table, or of another entry, on known inputs.
+
+    0 where they grow no faster than operands and results; the `results` of operators without
+    kernels may be left out.
+    """
+    work = (entry or OPERATORS[op_type]).facts.work
+    if work is None:
+        return 0
+    return work(known_node(op_type, arrays, attributes, max(1, len(results)), entry), results)
 
 
 def infer_onnx(

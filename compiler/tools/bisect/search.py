@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
-from compiler.backends.memory import Array, numpy_dtype
+from compiler.backends.memory import Array
 from compiler.errors import ScheduleError
 from compiler.frontend.interpreter import interpret
 from compiler.ir import dataflow
@@ -18,7 +18,7 @@ from compiler.passes.runner import Snapshot, watching
 from compiler.schedule.tasks import IN_RANGE, Allocation
 from compiler.support.words import counted
 from compiler.target.target import parse_target
-from compiler.tensors.dtypes import FLOAT8
+from compiler.tensors.dtypes import FLOAT8, numpy_dtype
 from compiler.tools.bisect.finding import Finding
 from compiler.tools.bisect.waits import ScheduleRuns, missing_wait
 from compiler.tools.checking.groups import as_double

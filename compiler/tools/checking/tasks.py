@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.base import Executable, backend
-from compiler.backends.memory import Array, numpy_dtype
+from compiler.backends.memory import Array
 from compiler.driver.build import Build, with_library
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Allocation, AllocationKind, Schedule, Task, View, arena_aligned
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import numpy_dtype
 
 
 def task_alone(schedule: Schedule, task: Task, results: int) -> Schedule:

@@ -13,7 +13,6 @@ from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp, GroupOp
-from compiler.ir.values import numpy_dtype
 from compiler.kernels.building import KernelCache, build_kernels
 from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.building.module import distinct_groups
@@ -23,6 +22,7 @@ from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 from tests.backends.emu import reduced

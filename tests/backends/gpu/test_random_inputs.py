@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from compiler.backends.gpu.random_inputs import random_numbers
-from compiler.backends.memory import numpy_dtype
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_dtype
 
 
 @pytest.mark.parametrize("dtype", sorted(ELEMENT_BYTES))

@@ -16,7 +16,8 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
-from tests.kernels.harness import laid_out, logical, numpy_dtype
+from compiler.tensors.dtypes import numpy_dtype
+from tests.kernels.harness import laid_out, logical
 
 Array = numpy.ndarray
 

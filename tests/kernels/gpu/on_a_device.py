@@ -11,8 +11,9 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.gpu.emulator import Array
-from tests.kernels.harness import laid_out, logical, numpy_dtype
+from tests.kernels.harness import laid_out, logical
 
 
 def present() -> CudaDriver:

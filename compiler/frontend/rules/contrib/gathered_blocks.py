@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.block_quantised import unpacked
 from compiler.frontend.rules.contrib.registry import contrib
 from compiler.frontend.unsupported import Unsupported
 from compiler.net.graph import Value
 from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.tensors.dtypes import element_type
 
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import (
     as_heads,
@@ -18,6 +17,7 @@ from compiler.frontend.rules.contrib.rotary import rotated
 from compiler.frontend.unsupported import Unsupported
 from compiler.net.graph import Value
 from compiler.net.operators import Mismatch
+from compiler.tensors.dtypes import element_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ import numpy as np
 
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import transposed
-from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits
 from compiler.net.graph import Value
 from compiler.net.operators import ShapeMismatch
+from compiler.tensors.dtypes import numpy_dtype
 
 
 def as_heads(call: Call, value: Value, heads: int) -> Value:

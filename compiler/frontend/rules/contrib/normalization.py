@@ -1,6 +1,5 @@
 """Rules for normalisations: of rows with a residual, of groups of channels, of embeddings."""
 
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.gemm import channels_first, channels_last
 from compiler.frontend.rules.contrib.registry import contrib, standard
@@ -8,6 +7,7 @@ from compiler.frontend.rules.types import in_type
 from compiler.frontend.unsupported import Unsupported
 from compiler.net.graph import Value
 from compiler.net.operators import Mismatch
+from compiler.tensors.dtypes import element_type
 
 
 def _sum(call: Call, *values: Value | None) -> Value:

@@ -1,11 +1,11 @@
 """Rules for quantised GEMMs and attention, whose scales are operands."""
 
-from compiler.frontend.evaluate import element_type
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.attention import refuse_self_attention, self_attention
 from compiler.frontend.rules.contrib.registry import contrib, standard, transposed
 from compiler.frontend.rules.quantised import dynamically_quantised
 from compiler.net.graph import Value
+from compiler.tensors.dtypes import element_type
 
 
 def quantised(call: Call, value: Value, scale: Value, zero: Value | None, dtype: str) -> Value:

@@ -21,9 +21,9 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
 )
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import estimated, kernel_in
-from tests.kernels.harness import numpy_dtype
 
 TARGET = parse_gpu("cuda:sm_90:tf32")
 BLOCKS = {"float32": 4, "float16": 8, "bfloat16": 8}

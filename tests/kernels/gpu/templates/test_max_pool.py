@@ -8,9 +8,9 @@ import pytest
 
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
-from tests.kernels.harness import numpy_dtype
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 TARGET = parse_gpu("cuda:sm_90:fp16")

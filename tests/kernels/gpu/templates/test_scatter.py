@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
-from tests.kernels.harness import numpy_dtype, single
+from tests.kernels.harness import single
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 

@@ -15,10 +15,10 @@ from compiler.graph.rewriting.weights import derived_key, weight_array
 from compiler.kernels.gpu.templates.segment_reduce.problem import Problem
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
-from tests.kernels.harness import numpy_dtype
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 

@@ -26,10 +26,10 @@ from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import PRECISIONS, parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
 from tests.kernels.gpu.of_template import estimated, kernel_in
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined
-from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
 
 assert _lowerings

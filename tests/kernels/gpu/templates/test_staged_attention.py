@@ -30,6 +30,7 @@ from compiler.kernels.tir.attention import attention_of
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.target.target import GpuTarget, parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import chosen, kernel_in, key_text, problem_in
@@ -38,7 +39,6 @@ from tests.kernels.gpu.templates.test_attention import (
     attention_group,
     with_negated_operands,
 )
-from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
 
 Array = numpy.ndarray

@@ -23,11 +23,12 @@ from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import numpy_dtype
 from tests.kernels.gpu.emulator import COMPILER, Program
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.gpu.templates.test_wgmma_images import CASES, TYPES, convolution, wide
-from tests.kernels.harness import laid_out, numpy_dtype
+from tests.kernels.harness import laid_out
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 

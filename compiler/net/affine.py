@@ -11,12 +11,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.ir.values import numpy_dtype
 from compiler.net.graph import Graph, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, facts_of
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.net.operators.elementwise import ARITHMETIC
+from compiler.tensors.dtypes import numpy_dtype
 from compiler.tensors.exact import same_extents
 from compiler.tensors.substitution import is_symbolic
 

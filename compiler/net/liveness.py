@@ -1,28 +1,11 @@
-"""Dead code elimination of nodes, operators and optional results."""
+"""Dead code elimination of operators and optional results."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Set
 from dataclasses import replace
 
-import onnx
-
-from compiler.frontend.node_order import names_read
 from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
-
-
-def live_nodes(
-    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]
-) -> list[tuple[onnx.NodeProto, set[str]]]:
-    """The nodes of a body on which its outputs depend, in order, with the used results of each."""
-    used = set(outputs) - {""}
-    kept: list[tuple[onnx.NodeProto, set[str]]] = []
-    for node in reversed(nodes):
-        needed = used.intersection(node.output)
-        if needed:
-            used.update(names_read(node))
-            kept.append((node, needed))
-    return kept[::-1]
 
 
 def drop_dead(graph: Graph) -> None:
