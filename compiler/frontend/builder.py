@@ -16,8 +16,14 @@ from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_ext
 from compiler.frontend.unsupported import NeedsHost, NeedsValue
 from compiler.graph.fusion.whole import Whole, no_kernels
 from compiler.net.attributes import Mismatch, Shape
-from compiler.net.builder import GraphBuilder, byte_count, input_bytes, is_known, text_bytes
-from compiler.net.expansion import Expansion
+from compiler.net.building.builder import (
+    GraphBuilder,
+    byte_count,
+    input_bytes,
+    is_known,
+    text_bytes,
+)
+from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Attributes, Graph, Inputs, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, POSITIONS, infer, infer_node

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from compiler.artifact.module import without_checks
+from compiler.net.building.liveness import drop_dead
+from compiler.net.building.masks import drop_masks
 from compiler.net.graph import Graph, Value
-from compiler.net.liveness import drop_dead
-from compiler.net.masks import drop_masks
 from compiler.schedule.tasks import MEASURED_SIZE
 from compiler.tensors.extents import value_at
 

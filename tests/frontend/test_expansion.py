@@ -15,7 +15,7 @@ from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import operator_count
 from compiler.frontend.importing import import_model
 from compiler.frontend.importing.model import import_graph
-from compiler.net.expansion import DEEPEST, LIMIT_VARIABLE, Expansion
+from compiler.net.building.expansion import DEEPEST, LIMIT_VARIABLE, Expansion
 from compiler.program.model import DynamicModule
 from tests.frontend.checks import parse
 

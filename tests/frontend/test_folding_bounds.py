@@ -15,8 +15,8 @@ from compiler.errors import FlowloomError
 from compiler.frontend import evaluate
 from compiler.frontend.importing import import_model
 from compiler.ir import dataflow
-from compiler.net import expansion
-from compiler.net.expansion import (
+from compiler.net.building import expansion
+from compiler.net.building.expansion import (
     MODEL_GROWTH,
     SMALL_BYTES,
     SPARE_BYTES,

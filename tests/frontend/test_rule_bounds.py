@@ -20,7 +20,7 @@ from compiler.frontend.importing import import_model
 from compiler.frontend.rules.dead_taps import reads_image
 from compiler.frontend.semantics import Semantics
 from compiler.ir.dataflow import OperatorOp
-from compiler.net.expansion import COPY_BYTES
+from compiler.net.building.expansion import COPY_BYTES
 
 ROOT = Path(compiler.__file__).parent
 FLOAT, INT64, BOOL = (onnx.TensorProto.DataType.Value(n) for n in ("FLOAT", "INT64", "BOOL"))

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.errors import FlowloomError
-from compiler.net.expansion import MODEL_GROWTH, SPARE_BYTES
+from compiler.net.building.expansion import MODEL_GROWTH, SPARE_BYTES
 from tests.fuzz.case import Array, Case, Failure
 from tests.fuzz.draw import Draw
 

@@ -15,7 +15,7 @@ from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.load import NEWEST_OPSET
 from compiler.frontend.node_order import captures_of, live_nodes
-from compiler.net.expansion import DEEPEST, Expansion
+from compiler.net.building.expansion import DEEPEST, Expansion
 
 _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 

@@ -15,9 +15,9 @@ from compiler.errors import ModelError, ShapeError
 from compiler.frontend.builder import supported
 from compiler.frontend.control.bodies import check_passed
 from compiler.frontend.unsupported import NeedsHost, Unsupported
+from compiler.net.building.liveness import drop_dead
+from compiler.net.building.masks import drop_masks
 from compiler.net.graph import Graph, Value, constant
-from compiler.net.liveness import drop_dead
-from compiler.net.masks import drop_masks
 from compiler.net.node import Node
 from compiler.net.operators.shapes import axis_in, listed
 from compiler.schedule.tasks import ControlForm

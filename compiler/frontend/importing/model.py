@@ -25,11 +25,11 @@ from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.frontend.unsupported import Unsupported
 from compiler.graph.fusion.whole import Whole, no_kernels
-from compiler.net.affine import fold_affine
+from compiler.net.building.affine import fold_affine
+from compiler.net.building.liveness import drop_dead
+from compiler.net.building.masks import drop_masks
+from compiler.net.building.naming import name_apart
 from compiler.net.graph import Graph, Value, inner_graphs
-from compiler.net.liveness import drop_dead
-from compiler.net.masks import drop_masks
-from compiler.net.naming import name_apart
 from compiler.support.collector import collector_paused
 from compiler.tensors.contraction import Contraction
 

@@ -48,8 +48,8 @@ from compiler.frontend.semantics import Semantics
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unsupported import Contradiction, Unsupported
-from compiler.net.builder import is_known
-from compiler.net.expansion import Expansion
+from compiler.net.building.builder import is_known
+from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Attributes, Graph, Value, constant
 from compiler.net.operators import KINDS, Mismatch
 from compiler.net.operators.registration import REGISTERED, operator_name

@@ -1,1 +1,1 @@
-"""Contractions of bytes in the frontend's graph: made of dequantised operands, or widened."""
+"""Contractions of bytes in a graph: made of dequantised operands, or widened."""

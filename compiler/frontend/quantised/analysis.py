@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.quantised.arithmetic import HALF_BYTES
 from compiler.frontend.quantised.dequantised import Dequantised, is_same
 from compiler.frontend.quantised.tensor_cores import has_byte_kernel, suits
+from compiler.net.building.quantised import HALF_BYTES
 from compiler.net.graph import Graph, Value, makers_of
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, OPERATORS

@@ -9,23 +9,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.builder import Builder
-from compiler.frontend.quantised.arithmetic import (
+from compiler.frontend.quantised.dequantised import Dequantised
+from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.quantised import (
     along,
     integer_convolution,
     integer_matmul,
 )
-from compiler.frontend.quantised.dequantised import Dequantised
 from compiler.net.graph import Value
 from compiler.net.node import Node
 
 
-def _scaled(builder: Builder, sums: Value, scale: Value) -> Value:
+def _scaled(builder: GraphBuilder, sums: Value, scale: Value) -> Value:
     """Sums as numbers."""
     return builder.one("Mul", builder.cast(sums, scale.dtype), scale)
 
 
-def _conv(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+def _conv(builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
     x, w = node.operand(0), node.operand(1)
     zeros = left.zero, right.zero
     sums = (
@@ -41,7 +41,9 @@ def _conv(builder: Builder, node: Node[Value], left: Dequantised, right: Dequant
     )
 
 
-def _matmul(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+def _matmul(
+    builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised
+) -> Value:
     operands = node.operand(0), node.operand(1)
     sums = (
         builder.one("MatMulFloat8", *operands)
@@ -51,7 +53,7 @@ def _matmul(builder: Builder, node: Node[Value], left: Dequantised, right: Dequa
     return _scaled(builder, sums, builder.one("Mul", left.scale, right.scale))
 
 
-def _gemm(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+def _gemm(builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
     pairs = zip((node.operand(0), node.operand(1)), (node["transA"], node["transB"]), strict=True)
     inputs = [builder.one("Transpose", v, perm=[1, 0]) if flips else v for v, flips in pairs]
     result = _matmul(builder, replace(node, inputs=inputs), left, right)
@@ -65,7 +67,9 @@ def _gemm(builder: Builder, node: Node[Value], left: Dequantised, right: Dequant
     return builder.one("Add", result, addend)
 
 
-def contracted(builder: Builder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+def contracted(
+    builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised
+) -> Value:
     """The contraction of the integers that a node has in place of two numbers, as floats."""
     if node.type == "Conv":
         return _conv(builder, node, left, right)
@@ -95,7 +99,7 @@ def is_of_sums(
 
 
 def divided(
-    builder: Builder,
+    builder: GraphBuilder,
     value: Value,
     scale: Value,
     makers: Mapping[Value, Node[Value]],
@@ -121,7 +125,7 @@ def divided(
     return None if None in terms else builder.one(maker.type, *terms)
 
 
-def _factor(builder: Builder, maker: Node[Value], scale: Value) -> Value | None:
+def _factor(builder: GraphBuilder, maker: Node[Value], scale: Value) -> Value | None:
     """A multiplication by a constant, divided."""
     one, other = maker.operand(0), maker.operand(1)
     if other.array is None:

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.quantised.arithmetic import OF_RANGE
+from compiler.net.building.quantised import OF_RANGE
 from compiler.net.graph import Value, constant
 from compiler.net.node import Node
 

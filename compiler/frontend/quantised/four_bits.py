@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.builder import Builder
-from compiler.frontend.quantised.arithmetic import HALF_BYTES
+from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.quantised import HALF_BYTES
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
     LARGEST_BLOCK,
@@ -82,7 +82,7 @@ def _unsigned(integers: Array) -> Array:
     return (integers.astype(np.int8) + np.int8(offset)).astype(np.uint8)
 
 
-def with_four_bits(builder: Builder, operator: Node[Value], most_rows: int) -> Value | None:
+def with_four_bits(builder: GraphBuilder, operator: Node[Value], most_rows: int) -> Value | None:
     """The value of a matmul whose weight is packed for at most so many rows, else unpacked.
 
     None for one that stays, and for every other operator.
@@ -97,7 +97,7 @@ def with_four_bits(builder: Builder, operator: Node[Value], most_rows: int) -> V
     return None if few else _unpacked(builder, operator)
 
 
-def _unpacked(builder: Builder, operator: Node[Value]) -> Value:
+def _unpacked(builder: GraphBuilder, operator: Node[Value]) -> Value:
     """The MatMul by the numbers of a packed weight."""
     packed, scales, *zeros = (value and value.content for value in operator.inputs[1:])
     assert packed is not None
@@ -108,7 +108,7 @@ def _unpacked(builder: Builder, operator: Node[Value]) -> Value:
     return builder.one("MatMul", operator.operand(0), weight)
 
 
-def _packed(builder: Builder, operator: Node[Value], code: FourBits) -> Value | None:
+def _packed(builder: GraphBuilder, operator: Node[Value], code: FourBits) -> Value | None:
     """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
     data = operator.operand(0)
     scaled = operator["alpha"] not in (None, 1)

@@ -5,12 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from compiler.frontend.builder import Builder
 from compiler.frontend.quantised.analysis import KEEP_CODES, QuantisedGraph
-from compiler.frontend.quantised.arithmetic import (
-    dequantised_by_arithmetic,
-    quantised_by_arithmetic,
-)
 from compiler.frontend.quantised.bounds import bounds_of_integers, number_bounds
 from compiler.frontend.quantised.contract import contracted, divided, is_divisor, is_of_sums
 from compiler.frontend.quantised.dequantised import Dequantised, is_same
@@ -18,10 +13,15 @@ from compiler.frontend.quantised.dynamic import floats_of_range
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, with_four_bits
 from compiler.frontend.quantised.tensor_cores import has_byte_kernel, separated
 from compiler.frontend.quantised.widen import in_wider_type, visible_sums
-from compiler.net.expansion import Expansion
+from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.expansion import Expansion
+from compiler.net.building.liveness import drop_dead
+from compiler.net.building.quantised import (
+    dequantised_by_arithmetic,
+    quantised_by_arithmetic,
+)
 from compiler.net.facts import NumberRange
 from compiler.net.graph import Graph, Inputs, Value, inner_graphs
-from compiler.net.liveness import drop_dead
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.net.operators.elementwise import clipped
@@ -52,7 +52,7 @@ def _is_quantised(graph: Graph) -> bool:
     )
 
 
-class _KernelBuilder(Builder):
+class _KernelBuilder(GraphBuilder):
     """Writes contractions of integers as those that kernels compute."""
 
     fit: Callable[[Node[Value]], Value | None]

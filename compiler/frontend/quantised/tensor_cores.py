@@ -6,9 +6,9 @@ A zero point of the other operand is subtracted from the sums, times the sums of
 
 import numpy as np
 
-from compiler.frontend.builder import Builder
-from compiler.frontend.quantised.arithmetic import fitting_differences
 from compiler.frontend.quantised.dequantised import Dequantised
+from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.quantised import fitting_differences
 from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS
@@ -75,7 +75,7 @@ def is_tiled(operator: Node[Value]) -> bool:
     return whole and symmetric and _suits(operator.type, groups, data, weights)
 
 
-def separated(builder: Builder, operator: Node[Value]) -> Value | None:
+def separated(builder: GraphBuilder, operator: Node[Value]) -> Value | None:
     """The sums of a tiled contraction less the share of a zero point, on which no kernel depends.
 
     None for one without a zero point, or of floats of a byte.
@@ -91,7 +91,7 @@ def separated(builder: Builder, operator: Node[Value]) -> Value | None:
     return builder.one("Sub", sums, builder.one("Mul", _shares(builder, operator), zero))
 
 
-def _shares(builder: Builder, operator: Node[Value]) -> Value:
+def _shares(builder: GraphBuilder, operator: Node[Value]) -> Value:
     """The sums of the weights that each sum has, as int32."""
     weights = operator.operand(1).array
     assert weights is not None

@@ -8,8 +8,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.builder import Builder
-from compiler.frontend.quantised.arithmetic import less_zero_point
+from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.quantised import less_zero_point
 from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
 
@@ -28,19 +28,19 @@ def visible_sums(graph: Graph) -> set[Value]:
     return visible
 
 
-def in_wider_type(builder: Builder, operator: Node[Value], exactly: bool) -> Value:
+def in_wider_type(builder: GraphBuilder, operator: Node[Value], exactly: bool) -> Value:
     """The int32 sums of a contraction of bytes, of operands less their zero points."""
     if operator.type == "ConvInteger":
         return _convolution(builder, operator)
     return _matmul(builder, operator, exactly)
 
 
-def _difference(builder: Builder, operator: Node[Value], index: int, dtype: str) -> Value:
+def _difference(builder: GraphBuilder, operator: Node[Value], index: int, dtype: str) -> Value:
     """An operand less its zero point, in a type."""
     return less_zero_point(builder, operator.operand(index), operator.input(index + 2), dtype)
 
 
-def _matmul(builder: Builder, operator: Node[Value], exactly: bool) -> Value:
+def _matmul(builder: GraphBuilder, operator: Node[Value], exactly: bool) -> Value:
     dtype = "int32" if exactly and _largest_sum(operator) > LARGEST_EXACT_FLOAT else "float32"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
     return builder.cast(builder.one("MatMul", *operands), "int32")
@@ -56,7 +56,7 @@ def _largest_sum(operator: Node[Value]) -> int:
     return 255 * int(sizes.sum(-2).max(initial=0))
 
 
-def _convolution(builder: Builder, operator: Node[Value]) -> Value:
+def _convolution(builder: GraphBuilder, operator: Node[Value]) -> Value:
     bound = prod(operator.operand(1).shape[1:]) * 255 * 255
     dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]

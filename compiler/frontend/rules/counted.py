@@ -9,7 +9,7 @@ from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, evaluate
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.unsupported import NeedsHost
-from compiler.net.builder import byte_count
+from compiler.net.building.builder import byte_count
 from compiler.net.evaluation.rounding import double
 from compiler.net.graph import Value, constant
 from compiler.net.operators import POSITIONS, check_size

@@ -25,7 +25,7 @@ from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
 from compiler.frontend.unsupported import NeedsHost, Unsupported
 from compiler.net.attributes import Shape
-from compiler.net.builder import is_known
+from compiler.net.building.builder import is_known
 from compiler.net.graph import Attributes, Value
 from compiler.net.node import Node
 from compiler.net.operators.resize import scaled_size

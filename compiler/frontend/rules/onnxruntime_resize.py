@@ -17,7 +17,7 @@ from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
 from compiler.frontend.unsupported import Unsupported
-from compiler.net.builder import input_bytes
+from compiler.net.building.builder import input_bytes
 from compiler.net.evaluation.resize import (
     CoordinatesOfAxis,
     aligned_filters,

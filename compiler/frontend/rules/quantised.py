@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 
-from compiler.frontend.quantised.arithmetic import (
+from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.lower import explicit_window
+from compiler.frontend.unsupported import NeedsHost
+from compiler.net.building.builder import is_known
+from compiler.net.building.quantised import (
     HALF_BYTES,
     OF_RANGE,
     along,
@@ -15,9 +19,6 @@ from compiler.frontend.quantised.arithmetic import (
     rows_of,
     saturated,
 )
-from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.rules.lower import explicit_window
-from compiler.net.builder import is_known
 from compiler.net.graph import Inputs, Value
 from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
@@ -33,7 +34,15 @@ def rewrite_quantize(call: Call) -> list[Value]:
     single = parts[0].dtype == "float32" and node["precision"] in (0, 1)
     if whole and single and quantised_dtype(node) in ELEMENT_BYTES:
         return [_until_lowered(call, node)]
+    _check_compiled(is_known(node.inputs), quantised_dtype(node))
     return [quantised_by_arithmetic(call.builder, node)]
+
+
+def _check_compiled(known: bool, dtype: str) -> None:
+    """Raise NeedsHost for what a run quantises to integers that no kernel has."""
+    if not known and dtype not in ELEMENT_BYTES:
+        remedy = "quantise to 8 or 16 bit integers, to float8e4m3fn or to float8e5m2"
+        raise NeedsHost(f"it quantises to {dtype}", remedy)
 
 
 @rule("DynamicQuantizeLinear")
@@ -131,6 +140,12 @@ def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> li
     a_scale, b_scale, y_scale = factors
     factor = call.one("Div", call.one("Mul", a_scale, b_scale), y_scale)
     scaled = call.one("Mul", call.builder.cast(value, factor.dtype), factor)
+    return _saturated(call, scaled, zero)
+
+
+def _saturated(call: Call, scaled: Value, zero: Value) -> list[Value]:
+    """Numbers rounded and saturated to the type of a zero point."""
+    _check_compiled(scaled.array is not None, zero.dtype)
     return [saturated(call.builder, scaled, zero, zero.dtype)]
 
 
@@ -149,7 +164,7 @@ def rewrite_qlinear_matmul(call: Call) -> list[Value]:
         ]
         product = call.one("MatMul", *factors)
         scaled = call.one("Div", product, builder.cast(y_scale, "float32"))
-        return [saturated(builder, scaled, y_zero, y_zero.dtype)]
+        return _saturated(call, scaled, y_zero)
     accumulated = integer_matmul(builder, a, b, (a_zero, b_zero))
     numbers = (rows_of(builder, a_scale, a.rank), b_scale, y_scale, y_zero)
     *scales, zero = (

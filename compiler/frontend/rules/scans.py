@@ -2,7 +2,7 @@
 
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.net.builder import is_known
+from compiler.net.building.builder import is_known
 from compiler.net.graph import Value
 
 

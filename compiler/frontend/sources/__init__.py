@@ -11,7 +11,7 @@ from compiler.frontend.sources import others, quantised, recurrent, sampling
 from compiler.frontend.sources.attributes import SOURCE_ATTRIBUTES
 from compiler.frontend.sources.forms import newest_form
 from compiler.net.attributes import Attribute, Mismatch
-from compiler.net.builder import is_known
+from compiler.net.building.builder import is_known
 from compiler.net.graph import Inputs
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import deciding_inputs, infer_onnx, onnx_entry

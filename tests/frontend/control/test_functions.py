@@ -16,7 +16,7 @@ from onnx import helper, parser
 import compiler
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
-from compiler.net.expansion import LIMIT_VARIABLE
+from compiler.net.building.expansion import LIMIT_VARIABLE
 from tests.frontend.control.checks import reference
 
 Array = NDArray[Any]

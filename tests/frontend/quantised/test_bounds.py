@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import evaluate
 from compiler.frontend.quantised.bounds import MOST_FOLLOWED, number_bounds
-from compiler.net.expansion import Expansion
+from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Graph, Value
 
 SHAPE = (3, 4)

@@ -7,7 +7,7 @@ import pytest
 import compiler
 from compiler.frontend.builder import Builder
 from compiler.frontend.quantised.contract import divided, is_divisor, is_of_sums
-from compiler.net.expansion import Expansion
+from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
 from tests.frontend.checks import parse

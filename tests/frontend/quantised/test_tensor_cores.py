@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
-from compiler.net.expansion import Expansion
+from compiler.net.building.expansion import Expansion
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
 from tests.frontend.quantised.models import quantised_models

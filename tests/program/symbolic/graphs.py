@@ -9,9 +9,9 @@ import onnx
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.importing.part import ModelPart, Obstacles, specialise_part
-from compiler.net.expansion import Expansion
+from compiler.net.building.expansion import Expansion
+from compiler.net.building.liveness import drop_dead
 from compiler.net.graph import Graph, Value
-from compiler.net.liveness import drop_dead
 from compiler.program.reading import ReadModel, read_program
 from compiler.tensors.assumptions import Assumptions, assuming
 from compiler.tensors.extents import Expression, extent_of, value_at

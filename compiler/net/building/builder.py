@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from compiler.net.attributes import Shape
-from compiler.net.expansion import Expansion
+from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Attributes, Graph, Inputs, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS, infer, infer_node

@@ -7,14 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.builder import Builder
-from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.unsupported import NeedsHost
+from compiler.net.building.builder import GraphBuilder
 from compiler.net.evaluation.quantisation import scaled_parts
 from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators.injective import TakenIndices, slice_of
-from compiler.tensors.dtypes import ALL, ELEMENT_BYTES, element_type
+from compiler.tensors.dtypes import ALL, ELEMENTS, element_type
 from compiler.tensors.substitution import as_extent
 
 HALF_BYTES = ("int4", "uint4")
@@ -24,7 +22,7 @@ OF_RANGE = "of_range"
 """The attribute of a quantisation whose scale is that of the tensor's range."""
 
 
-def along(builder: Builder, value: Value, rank: int, axis: int) -> Value:
+def along(builder: GraphBuilder, value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point, perhaps of one axis, shaped to broadcast over a tensor of a rank."""
     if value.shape == (1,):
         return builder.reshaped(value, [])
@@ -34,7 +32,7 @@ def along(builder: Builder, value: Value, rank: int, axis: int) -> Value:
     return builder.reshaped(value, [*value.shape, *[1] * following])
 
 
-def _part(builder: Builder, node: Node[Value], index: int) -> Value:
+def _part(builder: GraphBuilder, node: Node[Value], index: int) -> Value:
     """A scale or zero point of a QuantizeLinear or a DequantizeLinear for each element."""
     value = node.operand(index)
     x = node.operand(0)
@@ -57,22 +55,19 @@ def _part(builder: Builder, node: Node[Value], index: int) -> Value:
     return builder.one("Slice", spread, **slice_of(every))
 
 
-def less_zero_point(builder: Builder, value: Value, zero: Value | None, dtype: str) -> Value:
+def less_zero_point(builder: GraphBuilder, value: Value, zero: Value | None, dtype: str) -> Value:
     """The value as another type, its zero point subtracted."""
     value = builder.cast(value, dtype)
     return value if zero is None else builder.one("Sub", value, builder.cast(zero, dtype))
 
 
 def saturated(
-    builder: Builder, value: Value, zero: Value | None, dtype: str, saturate: int | None = None
+    builder: GraphBuilder, value: Value, zero: Value | None, dtype: str, saturate: int | None = None
 ) -> Value:
     """The nearest integer plus the zero point, within the range of an integer dtype.
 
     Floats of a byte, whose zero point is 0, are rounded by a Cast; constants may be small integers.
     """
-    if value.array is None and dtype not in ELEMENT_BYTES:
-        remedy = "quantise to 8 or 16 bit integers, to float8e4m3fn or to float8e5m2"
-        raise NeedsHost(f"it quantises to {dtype}", remedy)
     if "float" in dtype:
         return builder.one("Cast", value, to=element_type(dtype), saturate=saturate)
     value = builder.one("Round", value)
@@ -84,12 +79,12 @@ def saturated(
 
 
 def quantised_by_arithmetic(
-    builder: Builder, node: Node[Value], quotient: Value | None = None
+    builder: GraphBuilder, node: Node[Value], quotient: Value | None = None
 ) -> Value:
     """Divide, round to even, add the zero point, saturate; the quotient may be known."""
     scale = _part(builder, node, 1)
     zero = _part(builder, node, 2) if node.has(2) else None
-    precision = dtype_name(node["precision"]) or scale.dtype
+    precision = ELEMENTS.get(node["precision"]) or scale.dtype
     scaled = quotient or builder.one(
         "Div", builder.cast(node.operand(0), precision), builder.cast(scale, precision)
     )
@@ -99,10 +94,10 @@ def quantised_by_arithmetic(
 def quantised_dtype(node: Node[Value]) -> str:
     """The dtype that a QuantizeLinear gives; spread over blocks its zero point may be wider."""
     zero = node.input(2)
-    return dtype_name(node["output_dtype"]) or ("uint8" if zero is None else zero.dtype)
+    return ELEMENTS.get(node["output_dtype"]) or ("uint8" if zero is None else zero.dtype)
 
 
-def dequantised_by_arithmetic(builder: Builder, node: Node[Value]) -> Value:
+def dequantised_by_arithmetic(builder: GraphBuilder, node: Node[Value]) -> Value:
     """Subtract the zero point, multiply."""
     x = node.operand(0)
     scale = _part(builder, node, 1)
@@ -110,15 +105,15 @@ def dequantised_by_arithmetic(builder: Builder, node: Node[Value]) -> Value:
     exact = scale.dtype if "float" in x.dtype else "int32"
     integers = x if zero is None else less_zero_point(builder, x, zero, exact)
     result = builder.one("Mul", builder.cast(integers, scale.dtype), scale)
-    return builder.cast(result, dtype_name(node["output_dtype"]) or scale.dtype)
+    return builder.cast(result, ELEMENTS.get(node["output_dtype"]) or scale.dtype)
 
 
-def rows_of(builder: Builder, value: Value, rank: int) -> Value:
+def rows_of(builder: GraphBuilder, value: Value, rank: int) -> Value:
     """A zero point or scale of each row of the left matrix."""
     return along(builder, value, rank, rank - 2) if rank > 1 else value
 
 
-def _signed(builder: Builder, value: Value, zero: Value | None) -> tuple[Value, Value | None]:
+def _signed(builder: GraphBuilder, value: Value, zero: Value | None) -> tuple[Value, Value | None]:
     """Weights as int8 and their zero point as int32; None for 0.
 
     Constant weights have none if their differences from it are int8, as those of seven bits are.
@@ -146,7 +141,7 @@ def fitting_differences(value: Value, zero: Value | None) -> np.ndarray | None:
 
 
 def integer_matmul(
-    builder: Builder, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
+    builder: GraphBuilder, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """An exact MatMul: zero points of rows of A, and those of B, are subtracted from its sums."""
     if 1 in (a.rank, b.rank):
@@ -171,7 +166,9 @@ def integer_matmul(
     return result
 
 
-def _less_rows(builder: Builder, a: Value, b: Value, zeros: tuple[Value | None, Value]) -> Value:
+def _less_rows(
+    builder: GraphBuilder, a: Value, b: Value, zeros: tuple[Value | None, Value]
+) -> Value:
     """A MatMul by weights with a zero point, which is subtracted times the sums of A's rows.
 
     `(a - y) (b - z) = a b - y (1 (b - z)) - (a 1) z`: rows are sums of A's integers as they are,
@@ -189,7 +186,7 @@ def _less_rows(builder: Builder, a: Value, b: Value, zeros: tuple[Value | None, 
 
 
 def integer_convolution(
-    builder: Builder,
+    builder: GraphBuilder,
     x: Value,
     w: Value,
     zeros: tuple[Value | None, Value | None],
