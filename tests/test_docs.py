@@ -30,7 +30,7 @@ def test_every_pass_option_is_documented():
 
 def test_the_page_of_commands_shows_the_default_pipeline():
     page = (ROOT / "docs" / "commands.md").read_text()
-    shown = re.search(r"```\n(conv-to-gemm.*?)```", page, re.DOTALL)
+    shown = re.search(r"```\n(lower-quantised.*?)```", page, re.DOTALL)
     assert shown is not None
     assert parse(shown[1]) == parse(DEFAULT_PIPELINE)
 

@@ -49,7 +49,6 @@ ON_PURPOSE = {
     "maximum": "of tensor expressions, and of extents",
     "minimum": "as `maximum`",
     "multiply": "as `divide`",
-    "numpy_dtype": "of what runs without the IR's libraries, and of the IR",
     "present_architecture": "each GPU backend has one",
     "run": "each command of the command line has one",
     "save": "the artifact's and the database's",

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +34,11 @@ from compiler.driver.hip_library import hip_library
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import SUBSTITUTE, Settings
+from compiler.driver.variants import Variant, other_dump, until_lowered, variant, variants
 from compiler.errors import DeviceError, KernelError
-from compiler.frontend.importing.model import Imported, import_graph, lowered
+from compiler.frontend.importing.model import import_model
 from compiler.frontend.load import folder_of
 from compiler.graph.fusion.whole import whole_kernels
-from compiler.graph.targets import set_target
 from compiler.ir import dataflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.index_limits import index_limits
@@ -51,7 +50,6 @@ from compiler.kernels.building import (
     exact_target,
 )
 from compiler.kernels.cpu.machine import named_target
-from compiler.net.graph import Graph
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels
 from compiler.progress import StepClock, StepEnded, notify
@@ -138,7 +136,7 @@ def build(
     target = parse_target(settings.target)
     start = perf_counter()
     folder = folder_of(model)
-    graph = import_graph(
+    imported = import_model(
         model,
         input_shapes,
         settings.check_indices,
@@ -147,49 +145,30 @@ def build(
         semantics=settings.semantics,
         folder=folder,
     )
-    variants = lowered_variants(graph, settings)
-    del graph  # its floats of quantised weights are larger than the weights
-    built = build_variants(variants, settings, start)
+    built = build_variants(variants(imported, settings), settings, start)
     if folder is not None:
         # large weights are mapped files: packing may have read what was written since
         folder.check_unwritten()
     return built
 
 
-def lowered_variants(graph: Graph, settings: Settings) -> list[Imported]:
-    """A graph with its quantised operands contracted in each of the ways to compare.
-
-    Where it has no contractions of bytes with kernels on the target, there is one, of floats if it
-    has any.
-    """
-    way, *alternatives = settings.compared_contractions
-    first = lowered(graph, way)
-    if first.contraction is way:
-        return [first, *(lowered(graph, alternative) for alternative in alternatives)]
-    if first.contraction is Contraction.FLOATS and Contraction.UNROUNDED in alternatives:
-        return [lowered(graph, Contraction.UNROUNDED)]
-    return [first]
-
-
-def build_variants(variants: Sequence[Imported], settings: Settings, start: float) -> Build:
+def build_variants(compared: Sequence[Variant], settings: Settings, start: float) -> Build:
     """Compile the variants of a graph whose import began at `start`, and keep the faster."""
     notify(StepEnded("import", perf_counter() - start))
-    if len(variants) == 1:
-        (only,) = variants
+    if len(compared) == 1:
+        (only,) = compared
         single_way = replace(settings, contractions=settings.compared_contractions[:1])
-        built = build_module(only.module, only.weights, single_way)
+        built = _build_variant(only, single_way)
         built = replace(built, choice=_only_contraction(only.contraction, built.choice))
     else:
-        tuner = settings.tuner and settings.tuner.shared_by(len(variants))
-        budget = Budget(settings.budget).among(len(variants))
+        tuner = settings.tuner and settings.tuner.shared_by(len(compared))
+        budget = Budget(settings.budget).among(len(compared))
         ways = settings.compared_contractions
-        dump = settings.dump_ir
         inner = replace(settings, contractions=ways, budget=budget.seconds, tuner=tuner)
         builds: dict[str, Build] = {}
-        for variant in variants:
-            name = str(variant.contraction or Contraction.FLOATS)
-            dumped = replace(inner, dump_ir=_other_dump(dump, name) if builds else dump)
-            builds[name] = build_module(variant.module, variant.weights, dumped)
+        for lowered in compared:
+            name = str(lowered.contraction or Contraction.FLOATS)
+            builds[name] = _build_variant(lowered, replace(inner, dump_ir=lowered.runner.dump))
         built = _best_contraction(builds, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})
@@ -251,16 +230,22 @@ def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) 
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
-    """Compile a module's `dataflow.graph`; the module is used up.
+    """Compile a module's `dataflow.graph` in the first way to compare; the module is used up."""
+    way = settings.compared_contractions[0]
+    return _build_variant(variant(module, dict(weights), settings, way), settings)
+
+
+def _build_variant(lowered: Variant, settings: Settings) -> Build:
+    """Compile a variant of a module, which is used up.
 
     Where its operators were substituted and a device measures, it is compiled without that, too,
     and the faster one is kept; not where other modules' weights are in memory.
     """
     compares = settings.pipeline is None and settings.substitution
     driver = present_driver(settings) if compares else None
-    original = module.clone() if driver is not None else None
-    packer = WeightPacker(weights, settings.jobs)
-    ready = prepared(module, packer, settings)
+    original = lowered.module.clone() if driver is not None else None
+    packer = WeightPacker(lowered.weights, settings.jobs)
+    ready = prepared(lowered, packer, settings)
     budget = ready.budget
     if driver is None or original is None or settings.packed or not ready.substituted:
         return _finished(ready, packer, budget)
@@ -268,11 +253,13 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     without = replace(
         settings,
         substitution=False,
-        dump_ir=_other_dump(settings.dump_ir, ORIGINAL),
+        dump_ir=other_dump(settings.dump_ir, ORIGINAL),
         tuner=settings.tuner and settings.tuner.after(ready.tuning.seconds),
     )
     try:
-        plain = _finished(prepared(original, packer, without), packer, budget.among(2))
+        runner = Runner(other_dump(settings.dump_ir, ORIGINAL), weights=lowered.weights)
+        unsubstituted = Variant(original, lowered.weights, runner)
+        plain = _finished(prepared(unsubstituted, packer, without), packer, budget.among(2))
         if substituted.executable is None or plain.executable is None:
             _LOG.warning("substitutions are kept without comparing schedules: a run is too long")
             return substituted
@@ -332,19 +319,19 @@ class Prepared:
         return any(spec is not None for spec in self.decided.values())
 
 
-def prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prepared:
-    """Run the graph passes and build the kernels."""
+def prepared(lowered: Variant, packer: WeightPacker, settings: Settings) -> Prepared:
+    """Run the other graph passes and build the kernels."""
     target = parse_target(settings.target)
-    graph_passes, _ = split_phases(parse(settings.passes))
-    dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
+    module = lowered.module
+    steps = parse(settings.passes)
+    graph_passes, _ = split_phases(steps)
     graphs = [op for op in module.ops if isinstance(op, dataflow.GraphOp)]
     limits = index_limits(graphs[0]) if graphs else {}
     context = substitution_context(packer, settings, limits)
-    runner = Runner(dump, context=context, weights=packer.weights)
-    set_target(module, settings.target)
-    runner.write(module, "import", f"imported, for target {settings.target}")
+    runner = replace(lowered.runner, context=context)
+    dump = runner.dump
     clock = StepClock()
-    runner.run(module, graph_passes)
+    runner.run(module, graph_passes[len(until_lowered(steps)) :])
     name_kernels(module, graph_passes)
     clock.lap("graph passes")
     tuning = _tuned(module, settings)
@@ -431,11 +418,6 @@ def _finished(ready: Prepared, packer: WeightPacker, budget: Budget) -> Build:
     linked = with_library(built, settings.cache)
     clock.lap("library")
     return linked
-
-
-def _other_dump(dump: str | os.PathLike[str] | None, name: str) -> Path | None:
-    """The folder for the IR of another module than the one that is asked for."""
-    return None if dump is None else Path(dump) / name
 
 
 def with_library(built: Build, cache: KernelCache | None) -> Build:

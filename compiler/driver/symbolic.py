@@ -10,7 +10,8 @@ from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import Settings
-from compiler.frontend.importing.model import lowered
+from compiler.driver.variants import variant
+from compiler.frontend.importing.model import emitted
 from compiler.ir import dataflow
 from compiler.ir.flatten import extents_of, schedule_of
 from compiler.ir.groups import symbols_of_type
@@ -72,7 +73,7 @@ def _assume_short_sums(module: ModuleOp) -> None:
 
 
 def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
-    """Compile a graph for all sizes; the graph stays as it is.
+    """Compile a graph for all sizes; the graph is used up.
 
     Raises NotForAllSizes where a choice depends on sizes that nothing may be assumed of, or a
     kernel takes none but numbers.
@@ -81,11 +82,13 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     if any(map(inner_graphs, graph.operators)):
         raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
     unmeasured = replace(settings, tuner=None, budget=0.0)
-    imported = lowered(graph, settings.compared_contractions[0])
-    packer = WeightPacker(imported.weights, settings.jobs)
-    _check_operators(imported.module, target.is_gpu)
-    _assume_short_sums(imported.module)
-    ready = prepared(imported.module, packer, unmeasured)
+    imported = emitted(graph)
+    way = settings.compared_contractions[0]
+    lowered = variant(imported.module, imported.weights, unmeasured, way)
+    packer = WeightPacker(lowered.weights, settings.jobs)
+    _check_operators(lowered.module, target.is_gpu)
+    _assume_short_sums(lowered.module)
+    ready = prepared(lowered, packer, unmeasured)
     pipeline = without_pass(unmeasured.passes, PLAN_MEMORY)
     taskflow = scheduled(ready.module, pipeline, ready.runner)
     schedule, slots = in_slots(schedule_of(taskflow))

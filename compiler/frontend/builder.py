@@ -15,9 +15,10 @@ from compiler.frontend.interpreter.constants import constant_operator
 from compiler.frontend.interpreter.extents import check_in_kernels, evaluate_extents, settled
 from compiler.frontend.unsupported import NeedsHost, NeedsValue
 from compiler.graph.fusion.whole import Whole, no_kernels
+from compiler.ir.emit import NORMALISED_OPSET
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.building.builder import (
-    GraphBuilder,
+    NetBuilder,
     byte_count,
     input_bytes,
     is_known,
@@ -47,10 +48,6 @@ from compiler.tensors.substitution import (
     substituted_shape,
 )
 from compiler.tensors.symbols import Symbol
-
-NORMALISED_OPSET = 23
-"""The opset of every imported graph: the newest that every supported onnxruntime executes, and
-the first that has every operator of the table (RMSNormalization is the last)."""
 
 
 def supported(value: Value | None) -> None:
@@ -82,7 +79,7 @@ LONGEST_VECTOR = 1 << 24
 """Most integers of a constant that a rule writes, such as the indices of an axis."""
 
 
-class Builder(GraphBuilder):
+class Builder(NetBuilder):
     """Appends operators for an ONNX node, whose sizes may depend on symbols.
 
     `has_kernel` says which recurrences and transforms stay one operator. `watch_indices` gets the
@@ -146,7 +143,7 @@ class Builder(GraphBuilder):
     def evaluated(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> Sequence[np.ndarray | None]:
-        """What an operator on constants computes, which need not be in the table."""
+        """The results of an operator on constants, which need not be in the table."""
         return evaluate(op_type, inputs, attributes, used)
 
     def new_node(

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
+from compiler.frontend.evaluate import schema_of
 from compiler.frontend.export_nodes import (
     Nodes,
     fourier_nodes,
@@ -115,7 +116,10 @@ def _node(
     domain = OPERATORS[op.type_name].domain
     op_type = op.type_name.rpartition("::")[2]
     node = helper.make_node(op_type, inputs, outputs, name=op.node_name, domain=domain)
+    schema = schema_of(op_type, onnx.defs.onnx_opset_version(), domain)
     for key, value in sorted(attributes.items()):
+        if schema is not None and key not in schema.attributes:
+            continue  # it is about how kernels compute the operator
         if isinstance(value, np.ndarray):
             value = numpy_helper.from_array(cast(np.ndarray, value))
         node.attribute.append(helper.make_attribute(key, value))
@@ -154,6 +158,18 @@ def _function(name: str, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
     return helper.make_function(*own)
 
 
+def _name_apart(nodes: Sequence[onnx.NodeProto]) -> None:
+    """Number nodes of one name, in place: onnxruntime refuses them."""
+    names: set[str] = set()
+    for node in nodes:
+        stem = node.name
+        count = 1
+        while node.name and node.name in names:
+            count += 1
+            node.name = f"{stem}.{count}"
+        names.add(node.name)
+
+
 @dataclass
 class _Exporter:
     """Writes graphs; constants of bodies are initializers of the outermost one, which they see."""
@@ -175,6 +191,7 @@ class _Exporter:
         for name, value in zip(results, graph.results_yielded, strict=True):
             nodes.append(helper.make_node("Identity", [self.names[value]], [name]))
             outputs.append(_value_info(name, value))
+        _name_apart(nodes)
         return helper.make_graph(nodes, graph.sym_name.data, inputs, outputs)
 
     def nodes(self, op: Operation) -> list[onnx.NodeProto]:

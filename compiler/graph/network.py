@@ -10,6 +10,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.nodes import numbered_nodes
 from compiler.ir.types import known_type
 from compiler.ir.values import attribute_to_array
+from compiler.net.building.simplify import QUANTISED
 from compiler.net.node import Node
 from compiler.net.spec import KnownTensor
 
@@ -62,6 +63,12 @@ class GraphNetwork:
 def operator_types(graph: GraphOp) -> set[str]:
     """The types of a graph's operators outside groups: whether it is worth reading it."""
     return {op.type_name for op in graph.body.block.ops if isinstance(op, OperatorOp)}
+
+
+def is_unlowered(graph: GraphOp) -> bool:
+    """Whether it, or a body in it, has quantised operators that `lower-quantised` has not left."""
+    operators = (op for op in graph.walk() if isinstance(op, OperatorOp))
+    return graph.contraction is None and any(op.type_name in QUANTISED for op in operators)
 
 
 def read_network(graph: GraphOp) -> GraphNetwork:

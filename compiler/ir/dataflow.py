@@ -82,20 +82,21 @@ class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
     launch order.
 
-    `target` is the target's text form, such as `cuda:sm_90:tf32`. Inputs, outputs and weights are
-    row-major.
+    `target` is the target's text form, such as `cuda:sm_90:tf32`; `contraction` the way in which
+    quantised operands are contracted, once they are. Inputs, outputs and weights are row-major.
     """
 
     name = "dataflow.graph"
     sym_name = prop_def(SymbolNameConstraint())
     opset = prop_def(IntegerAttr[I64])
     target = opt_prop_def(StringAttr)
+    contraction = opt_prop_def(StringAttr)
     input_names = prop_def(ArrayAttr[StringAttr])
     output_names = prop_def(ArrayAttr[StringAttr])
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     assembly_format = (
-        "$sym_name `opset` $opset (`target` $target^)?"
+        "$sym_name `opset` $opset (`target` $target^)? (`contraction` $contraction^)?"
         " `inputs` $input_names `outputs` $output_names $body attr-dict"
     )
 

@@ -32,6 +32,8 @@ Element = AnyFloat | IntegerType
 
 ELEMENT_TYPES: dict[str, Element] = {
     "bool": IntegerType(1),
+    "int4": IntegerType(4),
+    "uint4": IntegerType(4, Signedness.UNSIGNED),
     "int8": IntegerType(8),
     "int16": IntegerType(16),
     "int32": IntegerType(32),

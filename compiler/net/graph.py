@@ -1,7 +1,7 @@
 """A model's graph: values and the operators between them, before they become `dataflow` IR."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ class Value:
     An unknown value (empty `dtype`) is the result of an operator that cannot be compiled, or one
     that its node leaves out. A
     sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
-    `code` of a known one is the QuantizeLinear or DequantizeLinear that computed it.
+    `code` of a known one is the DequantizeLinear that computed it.
     """
 
     name: str
@@ -64,20 +64,6 @@ class Graph:
     inputs: list[Value]
     outputs: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
     operators: list[Node[Value]] = field(default_factory=list[Node[Value]])
-
-    def copy(self) -> "Graph":
-        """A graph whose operators and run-time values are its own; constants are shared."""
-        copies = {value: replace(value) for value in (*self.inputs, *makers_of(self))}
-        operators: list[Node[Value]] = []
-        for node in self.operators:
-            inputs = [value and copies.get(value, value) for value in node.inputs]
-            outputs = [copies[value] for value in node.outputs]
-            attributes = dict(node.attributes)
-            if bodies := inner_graphs(node):
-                attributes["bodies"] = [body.copy() for body in bodies]
-            operators.append(Node(node.type, attributes, inputs, outputs, node.node))
-        results = [(name, copies.get(value, value)) for name, value in self.outputs]
-        return Graph([copies[value] for value in self.inputs], results, operators)
 
     def values(self) -> Iterator[Value]:
         """Every value that it names, some of them repeatedly."""

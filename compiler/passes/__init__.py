@@ -17,6 +17,7 @@ from compiler.passes.graph.fuse_operators import FuseOperators
 from compiler.passes.graph.fuse_ranges import FuseRanges
 from compiler.passes.graph.fuse_siblings import FuseSiblings
 from compiler.passes.graph.fuse_squeeze_excite import FuseSqueezeExcite
+from compiler.passes.graph.lower_quantised import LowerQuantised
 from compiler.passes.graph.order_scatters import OrderScatters
 from compiler.passes.graph.reduce_precision import ReducePrecision
 from compiler.passes.graph.share_kernels import ShareKernels
@@ -34,6 +35,7 @@ from compiler.passes.schedule.partition_graph import PartitionGraph
 from compiler.passes.schedule.plan_memory import PlanMemory
 
 _ALL: tuple[type[ModulePass], ...] = (
+    LowerQuantised,
     ConvToGemm,
     Canonicalize,
     FuseGroupNorm,

@@ -18,9 +18,14 @@ LOWERING = "lower-to-taskflow"
 """The pass that replaces groups by kernel launches."""
 
 
+LOWER_QUANTISED = "lower-quantised"
+"""The pass that contracts quantised operands in a way, its option; that of the target without."""
+
+
 def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     """The default pipeline, with the given options of `partition-graph` and number of streams."""
     return f"""
+    lower-quantised,
     conv-to-gemm,
     canonicalize,
     fuse-group-norm,

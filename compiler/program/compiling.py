@@ -16,9 +16,10 @@ from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.gpu.sized import SizedExecutable
-from compiler.driver.build import build_variants, lowered_variants
+from compiler.driver.build import build_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
+from compiler.driver.variants import variants
 from compiler.errors import (
     ArtifactError,
     DeviceError,
@@ -30,6 +31,7 @@ from compiler.errors import (
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.importing.context import ModelContext
+from compiler.frontend.importing.model import emitted
 from compiler.frontend.importing.part import (
     ModelPart,
     Obstacles,
@@ -364,7 +366,7 @@ class SegmentCompiler:
         folder = None if dump is None else Path(dump) / name
         packed = frozenset(name for m in self.modules.values() for name in m.weights)
         settings = replace(effort, dump_ir=folder, packed=packed)
-        built = build_variants(lowered_variants(graph, settings), settings, start)
+        built = build_variants(variants(emitted(graph), settings), settings, start)
         shared = self._weights.shared(built.weights)
         if isinstance(share := self.options.get("share"), DeviceShare):
             share.expect(memory_need(built.schedule).arena)

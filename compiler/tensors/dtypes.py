@@ -19,6 +19,8 @@ UINT8 = frozenset({"uint8"})
 BYTES = frozenset({"int8", "uint8"})
 BOOL = frozenset({"bool"})
 ALL = NUMBERS | BOOL
+HALF_BYTES = frozenset({"int4", "uint4"})
+"""The dtypes of four bits, of which there are constants only."""
 FLOAT8 = frozenset({"float8_e4m3fn", "float8_e5m2"})
 MOVABLE = ALL | FLOAT8
 """The dtypes of operators that only cast elements, or move them, as ONNX allows for float8s."""

@@ -10,9 +10,10 @@ import onnxruntime
 from onnx import helper, parser
 
 from compiler.frontend.export import export_model
-from compiler.frontend.importing import Imported, import_model
+from compiler.frontend.importing import Imported
 from compiler.ir.dataflow import OperatorOp
 from compiler.net.operators import KINDS
+from tests.lowered import import_lowered
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -79,7 +80,7 @@ def assert_close(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> N
 
 def check(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None) -> Imported:
     """Import, verify, and compare with the original on two random inputs."""
-    imported = import_model(model, shapes)
+    imported = import_lowered(model, shapes)
     imported.module.verify()
     assert set(types(imported)) <= set(KINDS)
     again = export_model(imported.module, imported.weights)

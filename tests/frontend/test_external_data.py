@@ -14,10 +14,10 @@ from onnx import TensorProto, numpy_helper
 
 from compiler.errors import FlowloomError, ModelError
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.importing import import_model
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
+from tests.lowered import import_lowered
 
 DATA = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 PACKED = [
@@ -68,7 +68,7 @@ def test_a_model_with_weights_of_four_bits(folder: Path):
     model = parse(text, 21, w=weights, s=np.array(1, np.float32), padding=np.ones(9, np.float32))
     path = folder / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="all.bin", size_threshold=0)
-    imported = import_model(path, contraction=Contraction.FLOATS)
+    imported = import_lowered(path, contraction=Contraction.FLOATS)
     stored = [w for w in imported.weights.values() if w.shape == (4, 4)]
     np.testing.assert_array_equal(stored[0].astype(int), weights.astype(int))
 
@@ -236,16 +236,16 @@ def test_sparse_tensors():
 def test_tensors_that_are_too_large_are_named(shape: list[int]):
     for text in ("y = Relu(x)", "y = ReduceSum(x)"):
         with pytest.raises(FlowloomError, match=r".*kernels index at most"):
-            import_model(
+            import_lowered(
                 parse(f"g (float[n] x) => (float[m] y) {{ {text} }}".replace("[n]", str(shape)))
             )
     if len(shape) == 2:
         model = parse(f"g (float{shape} x) => (float[m, k] y) {{ y = EyeLike(x) }}")
         with pytest.raises(FlowloomError, match=r"EyeLike.*kernels index at most"):
-            import_model(model)
+            import_lowered(model)
     model = parse("g (float[n,1] x, float[1,n] z) => (float[a,b] y) { [sum] y = Add(x, z) }")
     with pytest.raises(FlowloomError, match=r"Add 'sum'.*kernels index at most"):
-        import_model(model, {"x": [1 << 17, 1], "z": [1, 1 << 17]})
+        import_lowered(model, {"x": [1 << 17, 1], "z": [1, 1 << 17]})
 
 
 @pytest.mark.parametrize("key", ["location", "offset", "length", "checksum"])

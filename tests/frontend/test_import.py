@@ -8,12 +8,12 @@ from onnx import TensorProto, helper
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend.emit import emit
 from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.importing import model as importer
 from compiler.frontend.interpreter import interpret
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
+from compiler.ir.emit import emit
 from compiler.net.graph import Graph
 from tests.frontend.checks import check, counts, operators, parse, types
 

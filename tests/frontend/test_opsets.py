@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GraphOp
+from compiler.ir.emit import NORMALISED_OPSET
 from tests.frontend.checks import check, counts, parse, types
 
 NEW = [13, 18, 21, 23]

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import check, counts, parse
+from tests.lowered import import_lowered
 
 GENERATOR = np.random.default_rng(5)
 
@@ -41,7 +41,7 @@ def test_quantize_divides_in_the_precision_asked_for(precision: int, dtype: str)
     x, scale = GENERATOR.uniform(-3, 3, 500).astype(np.float32), np.float32(0.0313)
     text = f"""g (float[500] x) => (int8[500] y) {{
         y = QuantizeLinear<precision={precision}>(x, s, z) }}"""
-    imported = import_model(parse(text, 23, s=scale, z=np.int8(3)))
+    imported = import_lowered(parse(text, 23, s=scale, z=np.int8(3)))
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     quotients = x.astype(dtype) / scale.astype(dtype)
     np.testing.assert_array_equal(found, np.rint(quotients).astype(np.int8) + np.int8(3))

@@ -13,7 +13,7 @@ def pipeline(draw: Draw) -> str | None:
     """A legal pipeline that ends in a schedule; None for the target's own."""
     if draw.chance(0.25):
         return None
-    passes = [name for name in _BEFORE if draw.chance(0.7)]
+    passes = ["lower-quantised", *(name for name in _BEFORE if draw.chance(0.7))]
     passes.append(_fuse(draw))
     for name in ("fuse-channels-last", "fuse-depthwise-pointwise", "reduce-precision"):
         passes += draw.some([name])

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler import FlowloomError
-from compiler.frontend.importing import Imported, import_model
+from compiler.frontend.importing import Imported
 from compiler.frontend.interpreter import Arrays, evaluated, interpret
 from compiler.frontend.semantics import Semantics
 from compiler.graph.fusion.whole import whole_kernels
@@ -41,6 +41,7 @@ from tests.fuzz.oracle import (
     limits_of,
     value_info,
 )
+from tests.lowered import import_lowered
 
 Array = NDArray[Any]
 
@@ -141,7 +142,7 @@ def _imported(
     # products by unit roots are zero to other digits than a target's transform gives them
     has_kernel = whole_kernels(parse_target(target))
     try:
-        return import_model(
+        return import_lowered(
             model,
             shapes,
             regions=True,

@@ -9,13 +9,13 @@ import numpy
 import onnx
 from onnx.helper import get_attribute_value
 
-from compiler.frontend.importing.model import import_model
 from compiler.ir import values
 from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import Group, TensorInfo
 from compiler.net.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.kernels.harness import single
+from tests.lowered import import_lowered
 from tests.pages.onnx_nodes import node_cases
 
 Array = numpy.ndarray
@@ -57,7 +57,7 @@ def _explicit(model: onnx.ModelProto) -> dict[str, Any]:
     given = attributes_of(node)
     if not given.keys() & {"auto_pad", "output_shape"}:
         return given
-    imported = import_model(model).module.walk()
+    imported = import_lowered(model).module.walk()
     (op,) = (op for op in imported if isinstance(op, OperatorOp))
     assert op.type_name == node.op_type
     return values.attributes_of(op)

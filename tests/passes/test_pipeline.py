@@ -29,7 +29,7 @@ def test_a_spec_round_trips():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("fues", "unknown pass 'fues'; the passes are conv-to-gemm, canonicalize"),
+        ("fues", "unknown pass 'fues'; the passes are lower-quantised, conv-to-gemm"),
         ("fuse-operators{depth=3}", "the options of fuse-operators are"),
         ("partition-graph{max-nodes=x}", "max-nodes"),
         ("fuse-operators{", "cannot be parsed"),

@@ -30,7 +30,8 @@ from compiler.kernels.gpu.headers import headers
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.template import KernelSource
-from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.base import PassContext
+from compiler.passes.pipeline import DEFAULT_PIPELINE, LOWER_QUANTISED, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.progress import in_parts, step_progress
 from compiler.target.target import GpuTarget, parse_gpu
@@ -110,8 +111,17 @@ def groups_of(
 
     Those are a model's graph after the default graph passes, and what it may be substituted by.
     """
+    return _used_groups(lowered_module(model, target, input_shapes), target)
+
+
+def lowered_module(
+    model: Any, target: GpuTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> ModuleOp:
+    """A model's graph, its quantised operands contracted in the first way of the target."""
     imported = import_model(model, input_shapes, has_kernel=whole_kernels(target))
-    return _used_groups(imported.module, target)
+    set_target(imported.module, str(target))
+    Runner(context=PassContext(imported.weights)).run(imported.module, parse(LOWER_QUANTISED))
+    return imported.module
 
 
 def _used_groups(module: ModuleOp, target: GpuTarget) -> Iterator[tuple[Group, int]]:

@@ -21,6 +21,7 @@ from compiler.autotune.kernels.merge import entries_of, merge_into
 from compiler.autotune.kernels.prepare import (
     any_candidate,
     built_groups,
+    lowered_module,
     prepare_bundle,
     untuned_on,
 )
@@ -30,8 +31,6 @@ from compiler.autotune.substitution.model import simulator_version
 from compiler.autotune.trials import TrialError, TrialUnavailableError
 from compiler.backends.gpu.driver import Driver
 from compiler.errors import ArtifactError
-from compiler.frontend.importing import import_model
-from compiler.graph.fusion.whole import whole_kernels
 from compiler.kernels.building.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.progress import in_parts, step_progress
@@ -157,7 +156,7 @@ def _in_context(machine: ThisMachine, path: Path, target: str, options: TuneOpti
     gpu = parse_gpu(target)
     shapes = options.input_shapes
     built = machine.compile(path, shapes, target)
-    module = import_model(path, shapes, has_kernel=whole_kernels(gpu)).module
+    module = lowered_module(path, gpu, shapes)
     assert built.choice is not None
     groups = built_groups(module, gpu, built.choice.schedule.pipeline)
     try:

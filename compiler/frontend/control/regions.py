@@ -137,9 +137,10 @@ def _place(
     for value in (*read, *captured):
         supported(value)
     outputs = [Value("", value.dtype, value.shape) for value in results]
-    kind = "If" if form.kind == "if" else "Loop"
     attributes = {"form": form, "bodies": list(graphs)}
-    operator = Node(kind, attributes, [*read, *captured], tuple(outputs), node.name)
+    operator = Node(
+        form.kind.capitalize(), attributes, [*read, *captured], tuple(outputs), node.name
+    )
     walker.builder.graph.operators.append(operator)
     return outputs
 

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.builder import supported
 from compiler.frontend.domains import opsets_of
-from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.importing.chosen_functions import with_chosen_functions
@@ -19,33 +18,25 @@ from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.load import check_model, folder_of, read_model
-from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.frontend.unsupported import Unsupported
 from compiler.graph.fusion.whole import Whole, no_kernels
-from compiler.net.building.affine import fold_affine
-from compiler.net.building.liveness import drop_dead
-from compiler.net.building.masks import drop_masks
-from compiler.net.building.naming import name_apart
-from compiler.net.graph import Graph, Value, inner_graphs
+from compiler.ir.emit import emit
+from compiler.net.building.simplify import holds_codes, simplify_graph
+from compiler.net.graph import Graph, Value
 from compiler.support.collector import collector_paused
-from compiler.tensors.contraction import Contraction
 
 Shapes = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A module with one `dataflow.graph @main` of static shapes, and its weights by key.
-
-    `contraction` is the way in which its quantised operators are contracted; None without any.
-    """
+    """A module with one `dataflow.graph @main` of static shapes, and its weights by key."""
 
     module: ModuleOp
     weights: dict[str, np.ndarray]
-    contraction: Contraction | None = None
 
 
 def import_model(
@@ -53,13 +44,13 @@ def import_model(
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
     regions: bool = False,
-    contraction: Contraction = Contraction.BYTES,
     has_kernel: Callable[[Whole], bool] = no_kernels,
     semantics: Semantics = ONNX,
+    folder: ModelFolder | None = None,
 ) -> Imported:
-    """Import an ONNX model with quantised operands contracted in one way; see `import_graph`."""
-    options = check_indices, regions, has_kernel, semantics
-    return lowered(import_graph(model, input_shapes, *options), contraction)
+    """Import an ONNX model; see `import_graph`."""
+    options = check_indices, regions, has_kernel, semantics, folder
+    return emitted(import_graph(model, input_shapes, *options))
 
 
 @collector_paused()
@@ -100,26 +91,14 @@ def import_graph(
 
 
 @collector_paused()
-def lowered(graph: Graph, way: Contraction) -> Imported:
-    """The module and the weights of a graph, whose quantised operands are contracted in a way.
+def emitted(graph: Graph) -> Imported:
+    """The module and the weights of a graph, which is simplified in place.
 
-    The graph stays as it is, to be lowered in other ways.
+    One with quantised operators is when these are lowered.
     """
-    graph = graph.copy()
-    contraction = lower_quantised(graph, way)
-    _simplify(graph)
-    return Imported(*emit(graph), contraction)
-
-
-def _simplify(graph: Graph) -> None:
-    """Simplify a graph and the bodies in it, in place, and name its operators apart."""
-    drop_masks(graph)
-    drop_dead(graph)
-    fold_affine(graph)
-    name_apart(graph)
-    for operator in graph.operators:
-        for body in inner_graphs(operator):
-            _simplify(body)
+    if not holds_codes(graph):
+        simplify_graph(graph)
+    return Imported(*emit(graph))
 
 
 def _specialised(model: onnx.GraphProto, shapes: Shapes, context: ModelContext) -> Graph:

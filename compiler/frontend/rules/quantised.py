@@ -7,7 +7,6 @@ from compiler.frontend.rules.lower import explicit_window
 from compiler.frontend.unsupported import NeedsHost
 from compiler.net.building.builder import is_known
 from compiler.net.building.quantised import (
-    HALF_BYTES,
     OF_RANGE,
     along,
     dequantised_by_arithmetic,
@@ -22,7 +21,7 @@ from compiler.net.building.quantised import (
 from compiler.net.graph import Inputs, Value
 from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, HALF_BYTES
 
 
 @rule("QuantizeLinear")
@@ -107,7 +106,7 @@ def _of_numbers(call: Call) -> Node[Value]:
 def _until_lowered(call: Call, node: Node[Value]) -> Value:
     """The result of a node that stays one operator, of which a constant names its own."""
     (result,) = call.builder.emit(node.type, node.inputs, node.attributes)
-    if result.array is not None:
+    if result.array is not None and node.type == "DequantizeLinear":
         result.code = replace(node, outputs=[result])
     return result
 

@@ -45,7 +45,7 @@ def text_bytes(value: Value) -> int:
     return 4 * max(map(len, value.array.reshape(-1).tolist()), default=0)
 
 
-class GraphBuilder:
+class NetBuilder:
     """Appends operators for the node named `node` to `graph`, within the bound `expansion`.
 
     Unless it is `bounded`, constants of any size are folded.
@@ -116,7 +116,7 @@ class GraphBuilder:
     def evaluated(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> Sequence[np.ndarray | None]:
-        """What an operator on constants computes; None for results that are omitted."""
+        """The results of an operator on constants, None for those that are omitted."""
         arrays = [None if value is None else value.array for value in inputs]
         node = known_node(op_type, arrays, attributes, len(used))
         results = evaluate_known(node, OPERATORS[op_type])

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.builder import NetBuilder
 from compiler.net.evaluation.quantisation import scaled_parts
 from compiler.net.graph import Value
 from compiler.net.node import Node
@@ -15,14 +15,11 @@ from compiler.net.operators.injective import TakenIndices, slice_of
 from compiler.tensors.dtypes import ALL, ELEMENTS, element_type
 from compiler.tensors.substitution import as_extent
 
-HALF_BYTES = ("int4", "uint4")
-"""The dtypes of four bits."""
-
 OF_RANGE = "of_range"
 """The attribute of a quantisation whose scale is that of the tensor's range."""
 
 
-def along(builder: GraphBuilder, value: Value, rank: int, axis: int) -> Value:
+def along(builder: NetBuilder, value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point, perhaps of one axis, shaped to broadcast over a tensor of a rank."""
     if value.shape == (1,):
         return builder.reshaped(value, [])
@@ -32,7 +29,7 @@ def along(builder: GraphBuilder, value: Value, rank: int, axis: int) -> Value:
     return builder.reshaped(value, [*value.shape, *[1] * following])
 
 
-def _part(builder: GraphBuilder, node: Node[Value], index: int) -> Value:
+def _part(builder: NetBuilder, node: Node[Value], index: int) -> Value:
     """A scale or zero point of a QuantizeLinear or a DequantizeLinear for each element."""
     value = node.operand(index)
     x = node.operand(0)
@@ -55,14 +52,14 @@ def _part(builder: GraphBuilder, node: Node[Value], index: int) -> Value:
     return builder.one("Slice", spread, **slice_of(every))
 
 
-def less_zero_point(builder: GraphBuilder, value: Value, zero: Value | None, dtype: str) -> Value:
+def less_zero_point(builder: NetBuilder, value: Value, zero: Value | None, dtype: str) -> Value:
     """The value as another type, its zero point subtracted."""
     value = builder.cast(value, dtype)
     return value if zero is None else builder.one("Sub", value, builder.cast(zero, dtype))
 
 
 def saturated(
-    builder: GraphBuilder, value: Value, zero: Value | None, dtype: str, saturate: int | None = None
+    builder: NetBuilder, value: Value, zero: Value | None, dtype: str, saturate: int | None = None
 ) -> Value:
     """The nearest integer plus the zero point, within the range of an integer dtype.
 
@@ -79,7 +76,7 @@ def saturated(
 
 
 def quantised_by_arithmetic(
-    builder: GraphBuilder, node: Node[Value], quotient: Value | None = None
+    builder: NetBuilder, node: Node[Value], quotient: Value | None = None
 ) -> Value:
     """Divide, round to even, add the zero point, saturate; the quotient may be known."""
     scale = _part(builder, node, 1)
@@ -97,7 +94,7 @@ def quantised_dtype(node: Node[Value]) -> str:
     return ELEMENTS.get(node["output_dtype"]) or ("uint8" if zero is None else zero.dtype)
 
 
-def dequantised_by_arithmetic(builder: GraphBuilder, node: Node[Value]) -> Value:
+def dequantised_by_arithmetic(builder: NetBuilder, node: Node[Value]) -> Value:
     """Subtract the zero point, multiply."""
     x = node.operand(0)
     scale = _part(builder, node, 1)
@@ -108,12 +105,12 @@ def dequantised_by_arithmetic(builder: GraphBuilder, node: Node[Value]) -> Value
     return builder.cast(result, ELEMENTS.get(node["output_dtype"]) or scale.dtype)
 
 
-def rows_of(builder: GraphBuilder, value: Value, rank: int) -> Value:
+def rows_of(builder: NetBuilder, value: Value, rank: int) -> Value:
     """A zero point or scale of each row of the left matrix."""
     return along(builder, value, rank, rank - 2) if rank > 1 else value
 
 
-def _signed(builder: GraphBuilder, value: Value, zero: Value | None) -> tuple[Value, Value | None]:
+def _signed(builder: NetBuilder, value: Value, zero: Value | None) -> tuple[Value, Value | None]:
     """Weights as int8 and their zero point as int32; None for 0.
 
     Constant weights have none if their differences from it are int8, as those of seven bits are.
@@ -141,7 +138,7 @@ def fitting_differences(value: Value, zero: Value | None) -> np.ndarray | None:
 
 
 def integer_matmul(
-    builder: GraphBuilder, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
+    builder: NetBuilder, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """An exact MatMul: zero points of rows of A, and those of B, are subtracted from its sums."""
     if 1 in (a.rank, b.rank):
@@ -166,9 +163,7 @@ def integer_matmul(
     return result
 
 
-def _less_rows(
-    builder: GraphBuilder, a: Value, b: Value, zeros: tuple[Value | None, Value]
-) -> Value:
+def _less_rows(builder: NetBuilder, a: Value, b: Value, zeros: tuple[Value | None, Value]) -> Value:
     """A MatMul by weights with a zero point, which is subtracted times the sums of A's rows.
 
     `(a - y) (b - z) = a b - y (1 (b - z)) - (a 1) z`: rows are sums of A's integers as they are,
@@ -186,7 +181,7 @@ def _less_rows(
 
 
 def integer_convolution(
-    builder: GraphBuilder,
+    builder: NetBuilder,
     x: Value,
     w: Value,
     zeros: tuple[Value | None, Value | None],

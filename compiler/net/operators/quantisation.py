@@ -8,7 +8,7 @@ from compiler.net.node import ShapeMismatch, TypedNode
 from compiler.net.operators.elementwise import dtype_of_element
 from compiler.net.operators.shapes import axis_in, has_shape, listed, without
 from compiler.net.spec import Kind, OpSpec, operator
-from compiler.tensors.dtypes import FLOAT8
+from compiler.tensors.dtypes import FLOAT8, HALF_BYTES
 
 _CODES = frozenset({"int8", "uint8", "int16", "uint16"}) | FLOAT8
 """The dtypes that numbers are quantised to, of those that kernels have."""
@@ -88,7 +88,7 @@ QUANTISATION: dict[str, OpSpec] = {
         {**_PARTS, "output_dtype": _PRECISION},
         result=_dequantised,
         facts=Facts(flops=2),
-        T=_CODES | {"int32"},
+        T=_CODES | HALF_BYTES | {"int32"},
         S=_SCALES,
     ),
     "QuantizeLinear": operator(

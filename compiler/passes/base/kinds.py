@@ -1,7 +1,9 @@
 """The two kinds of passes: those that decide what the kernels are, and those that schedule them."""
 
 from abc import ABC
+from typing import Any
 
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.passes import ModulePass
 
@@ -9,12 +11,20 @@ from compiler.ir.context import load_dialects
 from compiler.rewrite.search.cost_model import CostModel
 
 
-class CostContext(Context):
+class PassContext(Context):
+    """A context whose passes see and change the weight store of a module, if it has one."""
+
+    def __init__(self, weights: dict[str, NDArray[Any]] | None = None):
+        super().__init__()
+        load_dialects(self)
+        self.weights = weights
+
+
+class CostContext(PassContext):
     """A context whose passes can ask for times of kernels on the target."""
 
     def __init__(self, cost_model: CostModel):
         super().__init__()
-        load_dialects(self)
         self.cost_model = cost_model
         self.decided: dict[str, str | None] = {}
         """By a pass's spec, the spec that repeats its decision; None if it changed nothing."""

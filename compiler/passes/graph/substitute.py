@@ -19,7 +19,7 @@ from compiler.graph.rewriting.terms import Graph, Term, Terms
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of, replace_graph
-from compiler.ir.groups import symbols_of_type
+from compiler.ir.groups import has_symbols
 from compiler.ir.types import known_type
 from compiler.net.spec import check_size
 from compiler.passes.base import CostContext, GraphPass
@@ -92,8 +92,9 @@ class Substitute(GraphPass):
             choices = ", ".join((*POLICIES, "none", "target"))
             raise PipelineError(f"unknown policy {self.policy!r}: use one of {choices}")
         if self.division not in DIVISIONS:
-            choices = ", ".join(DIVISIONS)
-            raise PipelineError(f"unknown division {self.division!r}: use one of {choices}")
+            raise PipelineError(
+                f"unknown division {self.division!r}: use one of {', '.join(DIVISIONS)}"
+            )
         if self.select not in ("time", "cost"):
             raise PipelineError(f"unknown selection {self.select!r}: use time or cost")
         if self.candidates < 1 or self.steps < 1 or self.beta < 1 or self.alpha < 0:
@@ -118,7 +119,7 @@ class Substitute(GraphPass):
 
     def _substitute(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Decide, or recall what was decided; the number of the candidate taken."""
-        if _has_symbols(graph):  # a text has not the bounds of symbols
+        if has_symbols(graph):  # a text has not the bounds of symbols
             return self._decide(graph, model)
         question = f"{self.spec(include_default=True)}\n{graph!s}"
         decided = None if model is None else model.recall(question)
@@ -140,7 +141,7 @@ class Substitute(GraphPass):
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
-        examples = Examples(terms).of if _has_symbols(graph) else tuple[Term, ...]
+        examples = Examples(terms).of if has_symbols(graph) else tuple[Term, ...]
         with assuming_nothing():
             candidates = [
                 candidate
@@ -196,8 +197,3 @@ class Substitute(GraphPass):
         refined = search.refined(graph) if self.policy == "makespan" else candidates[-1]
         is_candidate = any(candidate.graph == refined.graph for candidate in candidates)
         return candidates if is_candidate else [refined, *candidates]
-
-
-def _has_symbols(graph: GraphOp) -> bool:
-    """Whether sizes of a graph depend on symbols."""
-    return any(symbols_of_type(value.type) for op in graph.walk() for value in op.results)

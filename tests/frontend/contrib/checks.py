@@ -8,8 +8,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from compiler.frontend.export import export_model
-from compiler.frontend.importing import Imported, import_model
+from compiler.frontend.importing import Imported
 from tests.frontend.checks import run
+from tests.lowered import import_lowered
 
 Operands = Sequence[np.ndarray | None]
 NUMBERS = np.random.default_rng(3)
@@ -86,7 +87,7 @@ def imported_results(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]
 ) -> tuple[Imported, list[np.ndarray]]:
     """The model imported, and its results."""
-    imported = import_model(model)
+    imported = import_lowered(model)
     return imported, run(export_model(imported.module, imported.weights), inputs)
 
 

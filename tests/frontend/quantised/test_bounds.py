@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import evaluate
-from compiler.frontend.quantised.bounds import MOST_FOLLOWED, number_bounds
 from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Graph, Value
+from compiler.rewrite.quantised.bounds import MOST_FOLLOWED, number_bounds
 
 SHAPE = (3, 4)
 UNARY = ("Relu", "Softmax", "Sigmoid", "Tanh", "Erf", "Transpose", "Clip")

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import compiler
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
+from tests.lowered import import_lowered
 
 CODE = {"s": np.float32(0.05), "z": np.uint8(128), "ws": np.array([0.1, 0.2, 0.3, 0.4], "f4")}
 
 
 def operators(model: onnx.ModelProto, bytes: bool = True) -> Counter[str]:
     """How many operators of each type the imported model has."""
-    module = import_model(
+    module = import_lowered(
         model, contraction=Contraction.BYTES if bytes else Contraction.FLOATS
     ).module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
@@ -110,7 +110,7 @@ def test_operands_in_a_body_are_contracted_as_bytes():
     model = parse(
         text, 21, v=weights, w=random.standard_normal((32, 6), "f4"), s=CODE["s"], z=CODE["z"]
     )
-    imported = import_model(model, regions=True)
+    imported = import_lowered(model, regions=True)
     assert imported.contraction is Contraction.BYTES
     assert "MatMulInteger" in str(imported.module)
     for target in ("cpu", "emu::fp32"):
@@ -136,7 +136,7 @@ def test_a_gemm_of_dequantised_bytes(flips: tuple[int, int]):
 
 def agrees(model: onnx.ModelProto, inputs: dict[str, np.ndarray], tolerance: float) -> None:
     """Compare the compiled model with the interpretation of one that contracts floats."""
-    plain = import_model(model, contraction=Contraction.FLOATS)
+    plain = import_lowered(model, contraction=Contraction.FLOATS)
     (expected,) = interpret(plain.module, plain.weights, inputs).values()
     (found,) = compiler.compile(model).run(inputs).values()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=tolerance)

@@ -12,13 +12,13 @@ from onnx import helper
 from onnx.numpy_helper import from_array, to_array
 
 import compiler
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
-from compiler.frontend.quantised.analysis import KEEP_CODES
 from compiler.ir.dataflow import OperatorOp
+from compiler.rewrite.quantised.analysis import KEEP_CODES
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
+from tests.lowered import import_lowered
 
 RANDOM = np.random.default_rng(5)
 CODE = {"s": np.float32(0.05), "z": np.uint8(117)}
@@ -27,7 +27,7 @@ RANGE = -117 * 0.05, (255 - 117) * 0.05
 
 def operators(text: str, /, **constants: Any) -> Counter[str]:
     """How many operators of each type the imported model has."""
-    module = import_model(parse(text, 21, **constants), contraction=Contraction.UNROUNDED).module
+    module = import_lowered(parse(text, 21, **constants), contraction=Contraction.UNROUNDED).module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
@@ -82,7 +82,7 @@ def operands(model: onnx.ModelProto, contracted: Set[str]) -> set[str]:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(quantised_models(attends=True))
 def test_any_quantised_model(model: onnx.ModelProto):
-    imported = import_model(model, contraction=Contraction.UNROUNDED)
+    imported = import_lowered(model, contraction=Contraction.UNROUNDED)
     assert imported.contraction is Contraction.UNROUNDED
     x = np.random.default_rng(1).standard_normal(START, "f4") * 4
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
@@ -95,7 +95,7 @@ def test_any_quantised_model(model: onnx.ModelProto):
 def test_only_operands_of_bytes_are_rounded(model: onnx.ModelProto):
     for node in model.graph.node:
         node.name = f"node of {node.output[0]}"
-    imported = import_model(model, contraction=Contraction.OPERANDS)
+    imported = import_lowered(model, contraction=Contraction.OPERANDS)
     names = defaultdict[str, set[str]](set)
     for op in imported.module.walk():
         if isinstance(op, OperatorOp):
@@ -118,7 +118,7 @@ def test_a_residual_is_rounded_where_a_matmul_reads_its_bytes():
         y = Add(b, f) }"""
     weights = RANDOM.integers(-127, 128, (32, 32)).astype("i1")
     model = parse(text, 21, v=weights, t=np.float32(0.3), **CODE)
-    imported = import_model(model, contraction=Contraction.OPERANDS)
+    imported = import_lowered(model, contraction=Contraction.OPERANDS)
     names = Counter(op.type_name for op in imported.module.walk() if isinstance(op, OperatorOp))
     assert imported.contraction is Contraction.OPERANDS
     assert (names["MatMulInteger"], names["Round"]) == (1, 1)
@@ -133,7 +133,7 @@ def test_a_pair_is_a_clip_and_a_relu_of_it_none_of_its_own():
         r = Relu(x)  a = QuantizeLinear(r, s, z)  y = DequantizeLinear(a, s, z) }"""
     assert operators(text, **CODE) == {"Clip": 1}
     model = parse(text, 21, **CODE)
-    imported = import_model(model, contraction=Contraction.UNROUNDED)
+    imported = import_lowered(model, contraction=Contraction.UNROUNDED)
     x = RANDOM.standard_normal((4, 8), "f4") * 9
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     np.testing.assert_allclose(found, np.clip(x, 0, RANGE[1]), rtol=1e-6)
@@ -160,12 +160,12 @@ def test_bytes_that_are_a_result_or_have_another_scale_are_rounded():
 
 def test_a_dequantised_input_and_float8s_stay():
     text = """g (uint8[4,8] x) => (float[4,8] y) { y = DequantizeLinear(x, s, z) }"""
-    imported = import_model(parse(text, 21, **CODE), contraction=Contraction.UNROUNDED)
+    imported = import_lowered(parse(text, 21, **CODE), contraction=Contraction.UNROUNDED)
     assert imported.contraction is None
     text = """g (float[4,8] x) => (float[4,8] y) {
         a = QuantizeLinear<output_dtype=17>(x, s)  y = DequantizeLinear(a, s) }"""
     model = parse(text, 21, s=np.float32(0.05))
-    assert import_model(model, contraction=Contraction.UNROUNDED).contraction is None
+    assert import_lowered(model, contraction=Contraction.UNROUNDED).contraction is None
 
 
 def test_rows_of_a_table_are_those_of_its_numbers():
@@ -173,7 +173,7 @@ def test_rows_of_a_table_are_those_of_its_numbers():
         a = Gather(v, i)  b = DequantizeLinear(a, s, z)  y = Relu(b) }"""
     table = RANDOM.integers(0, 256, (30, 8)).astype("u1")
     assert operators(text, v=table, **CODE) == {"Gather": 1, "Relu": 1}
-    imported = import_model(parse(text, 21, v=table, **CODE), contraction=Contraction.UNROUNDED)
+    imported = import_lowered(parse(text, 21, v=table, **CODE), contraction=Contraction.UNROUNDED)
     rows = RANDOM.integers(0, 30, 5)
     (found,) = interpret(imported.module, imported.weights, {"i": rows}).values()
     expected = np.maximum((table[rows].astype("f4") - 117) * np.float32(0.05), 0)
@@ -214,7 +214,7 @@ def layers(symmetric: bool) -> onnx.ModelProto:
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_contractions_of_integers_of_a_run_are_of_floats(symmetric: bool):
     model = layers(symmetric)
-    imported = import_model(model, contraction=Contraction.UNROUNDED)
+    imported = import_lowered(model, contraction=Contraction.UNROUNDED)
     names = Counter(op.type_name for op in imported.module.walk() if isinstance(op, OperatorOp))
     assert names == {"Conv": 1, "ReduceMax": 1, "MatMul": 1}
     x = RANDOM.standard_normal((2, 16, 6, 5), "f4")
@@ -229,7 +229,7 @@ def test_integers_of_another_range_stay():
         p = MatMulInteger(b, w, z)  f = Cast<to=1>(p)  m = Mul(s, ws)  y = Mul(f, m) }"""
     weights = RANDOM.integers(-127, 128, (16, 4)).astype("i1")
     model = parse(text, 21, w=weights, ws=np.float32(0.01))
-    imported = import_model(model, contraction=Contraction.UNROUNDED)
+    imported = import_lowered(model, contraction=Contraction.UNROUNDED)
     assert imported.contraction is Contraction.FLOATS
 
 

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 import compiler
 from compiler.artifact.module import Module
 from compiler.frontend.export import export_model
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.tensors.contraction import Contraction
@@ -23,6 +22,7 @@ from tests.frontend.quantised.float8_models import KINDS, gemm, layers, matmul, 
 from tests.frontend.quantised.models import START, quantised_models
 from tests.kernels.gpu.emulator import COMPILER
 from tests.kernels.test_float8 import largest
+from tests.lowered import import_lowered
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
@@ -50,7 +50,7 @@ def input_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
 
 def types_of(model: onnx.ModelProto, way: Contraction) -> Counter[str]:
     """The operators of an imported model by type."""
-    module = import_model(model, contraction=way).module
+    module = import_lowered(model, contraction=way).module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
@@ -67,7 +67,7 @@ def test_only_tiles_of_float8_contract_float8(left: str, right: str):
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_an_export_is_what_onnxruntime_computes(left: str, right: str):
     for model in (layers(left, right), matmul(left, right)):
-        found = import_model(model, contraction=Contraction.FLOAT8_TILES)
+        found = import_lowered(model, contraction=Contraction.FLOAT8_TILES)
         exported = export_model(found.module, found.weights)
         checker: Any = onnx.checker
         checker.check_model(exported, full_check=True)
@@ -176,7 +176,7 @@ def test_any_quantised_model(model: onnx.ModelProto):
     x = {"x": np.random.default_rng(1).standard_normal(START, "f4")}
     expected = onnxruntime_result(model, x)
     for way in (Contraction.BYTES, Contraction.FLOATS, Contraction.FLOAT8_TILES):
-        found = import_model(model, contraction=way)
+        found = import_lowered(model, contraction=way)
         (result,) = interpret(found.module, found.weights, x).values()
         assert is_close(result, expected)
     (result,) = compiler.compile(model).run(x).values()

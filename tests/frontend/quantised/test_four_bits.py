@@ -12,11 +12,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.frontend.export import export_model
-from compiler.frontend.importing import Imported, import_model
+from compiler.frontend.importing import Imported
 from compiler.frontend.interpreter import run as interpreter
-from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS
 from compiler.ir.dataflow import OperatorOp
+from compiler.rewrite.quantised.four_bits import MOST_PACKED_ROWS
 from tests.frontend.checks import run
+from tests.lowered import import_lowered
 from tests.strategies import FourBitMatmul, four_bit_operands
 
 Array = np.ndarray
@@ -65,7 +66,7 @@ def near(result: Array, wanted: Array) -> None:
 def test_a_dump_runs_under_onnxruntime(zeros: str, bias: bool):
     matmul = four_bit_operands([2, 3], 72, 10, 16, zeros)
     model, (x, packed, *_) = n_bits(matmul, bias), matmul.operands
-    imported = import_model(model)
+    imported = import_lowered(model)
     assert "MatMulNBits" in operators(imported)
     assert any(np.array_equal(w, packed) for w in imported.weights.values())
     wanted = run(model, {"x": x})[0]
@@ -86,7 +87,7 @@ def test_compiled_models_agree_with_onnxruntime(target: str, zeros: str):
 def test_many_rows_multiply_floats():
     for rows, kind in ((MOST_PACKED_ROWS, "MatMulNBits"), (MOST_PACKED_ROWS + 1, "MatMul")):
         matmul = four_bit_operands([rows], 32, 8, 16, "uint8")
-        imported = import_model(n_bits(matmul))
+        imported = import_lowered(n_bits(matmul))
         assert operators(imported) == [kind, "Relu"]
         outputs = interpreter.interpret(
             imported.module, imported.weights, {"x": matmul.operands[0]}
@@ -146,7 +147,7 @@ CASES: dict[str, tuple[Array, str, dict[str, int]]] = {
 def test_dequantised_constants_stay_packed(case: str, dtype: str, zeros: bool):
     scales, operator, attributes = CASES[case]
     model, x = dequantised_model(dtype, scales, zeros, operator, **attributes)
-    imported = import_model(model)
+    imported = import_lowered(model)
     assert "MatMulNBits" in operators(imported)
     assert max(w.nbytes for w in imported.weights.values()) == 64 * 24 // 2
     wanted = run(model, {"x": x})[0]
@@ -164,7 +165,7 @@ def test_dequantised_constants_stay_packed(case: str, dtype: str, zeros: bool):
 )
 def test_other_blocks_are_floats(scales: Array, attributes: dict[str, int]):
     model, x = dequantised_model("int4", scales, False, "MatMul", **attributes)
-    imported = import_model(model)
+    imported = import_lowered(model)
     assert operators(imported) == ["MatMul"]
     wanted = run(model, {"x": x})[0]
     near(run(export_model(imported.module, imported.weights), {"x": x})[0], wanted)
@@ -174,4 +175,4 @@ def test_constants_of_many_rows_are_floats():
     model, _ = dequantised_model(
         "int4", positive(24), False, "MatMul", MOST_PACKED_ROWS + 1, axis=1
     )
-    assert operators(import_model(model)) == ["MatMul"]
+    assert operators(import_lowered(model)) == ["MatMul"]

@@ -4,11 +4,11 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse, run
+from tests.lowered import import_lowered
 
 RANDOM = np.random.default_rng(5)
 CONSTANTS = {
@@ -21,7 +21,7 @@ CONSTANTS = {
 
 def operators(model: onnx.ModelProto) -> list[OperatorOp]:
     """The operators of a model whose contractions are of floats."""
-    module = import_model(model, contraction=Contraction.FLOATS).module
+    module = import_lowered(model, contraction=Contraction.FLOATS).module
     return [op for op in module.walk() if isinstance(op, OperatorOp)]
 
 
@@ -35,7 +35,7 @@ def test_numbers_are_rounded_and_stay_floats():
     assert names.count("Round") == 1, "what is quantised again alike is rounded once"
     assert "Cast" not in names
     x = RANDOM.standard_normal((2, 4, 8), "f4")
-    imported = import_model(model, contraction=Contraction.FLOATS)
+    imported = import_lowered(model, contraction=Contraction.FLOATS)
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     rounded = (np.clip(np.rint(x / np.float32(0.05)) + 117, 0, 255) - 117) * np.float32(0.05)
     expected = rounded.transpose(1, 0, 2) @ CONSTANTS["w"]
@@ -48,7 +48,7 @@ def test_numbers_of_a_range_of_their_own_are_rounded(way: Contraction):
         a, s, z = DynamicQuantizeLinear(x)  b = DequantizeLinear(a, s, z)  y = MatMul(b, w) }"""
     model = parse(text, 21, w=CONSTANTS["w"])
     x = RANDOM.standard_normal((4, 8), "f4")
-    imported = import_model(model, contraction=way)
+    imported = import_lowered(model, contraction=way)
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     (expected,) = run(model, {"x": x})
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -78,6 +78,6 @@ def test_bytes_that_are_contracted_as_bytes_stay_bytes(way: Contraction):
         a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  c = DequantizeLinear(v, t)
         y = MatMul(b, c)  r = Relu(b) }"""
     weights = RANDOM.integers(-127, 128, (32, 6)).astype("i1")
-    module = import_model(parse(text, 21, v=weights, **CONSTANTS), contraction=way).module
+    module = import_lowered(parse(text, 21, v=weights, **CONSTANTS), contraction=way).module
     (rounded,) = [op for op in module.walk() if isinstance(op, OperatorOp) and "Clip" in str(op)]
     assert [use.operation.name for use in rounded.outputs[0].uses] == ["dataflow.op"]

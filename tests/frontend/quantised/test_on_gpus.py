@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import compiler
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
@@ -15,6 +14,7 @@ from compiler.passes.runner import Runner
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
+from tests.lowered import import_lowered
 
 RANDOM = np.random.default_rng(5)
 
@@ -22,7 +22,7 @@ RANDOM = np.random.default_rng(5)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(quantised_models(attends=True))
 def test_any_quantised_model(model: onnx.ModelProto):
-    plain = import_model(model, contraction=Contraction.FLOATS)
+    plain = import_lowered(model, contraction=Contraction.FLOATS)
     x = np.random.default_rng(1).standard_normal(START, "f4")
     (expected,) = interpret(plain.module, plain.weights, {"x": x}).values()
     (found,) = compiler.compile(model, target="emu", precision="fp32").run({"x": x}).values()
@@ -56,7 +56,7 @@ def test_images_in_blocks_of_bytes(precision: str, zero: int):
     module = compiler.compile(model, target="emu", precision=precision)
     contractions = [task.kernel for task in module.schedule.tasks if "Integer" in task.kernel]
     assert len(contractions) == 2
-    plain = import_model(model, contraction=Contraction.FLOATS)
+    plain = import_lowered(model, contraction=Contraction.FLOATS)
     x = RANDOM.standard_normal((1, 32, 9, 7), "f4")
     (expected,) = interpret(plain.module, plain.weights, {"x": x}).values()
     (found,) = module.run({"x": x}).values()
@@ -114,7 +114,7 @@ def test_layers_that_differ_by_their_scales_share_kernels():
     weights = {name: RANDOM.integers(-127, 128, (12, 12)).astype("i1") for name in "vw"}
     weights |= {"vs": np.float32(0.004), "ws": np.float32(0.007)}
     text = square.replace("Relu(g)", "Identity(g)").replace("y = Add(l, x)", "y = Identity(l)")
-    module = import_model(parse(text, 21, **weights), contraction=Contraction.TILES).module
+    module = import_lowered(parse(text, 21, **weights), contraction=Contraction.TILES).module
     set_target(module, "cuda:sm_90:fp32")
     Runner().run(module, passes("canonicalize,fuse-ranges,fuse-operators"))
     (graph,) = graphs_of(module)

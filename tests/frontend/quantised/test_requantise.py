@@ -6,10 +6,10 @@ import pytest
 
 import compiler
 from compiler.frontend.builder import Builder
-from compiler.frontend.quantised.contract import divided, is_divisor, is_of_sums
 from compiler.net.building.expansion import Expansion
 from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
+from compiler.rewrite.quantised.contract import divided, is_divisor, is_of_sums
 from tests.frontend.checks import parse
 
 

@@ -7,20 +7,20 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.net.building.expansion import Expansion
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
 from tests.frontend.quantised.models import quantised_models
+from tests.lowered import import_lowered
 
 RANDOM = np.random.default_rng(5)
 
 
 def imported(model: onnx.ModelProto, way: Contraction) -> tuple[Counter[str], np.ndarray]:
     """The operators of an imported model by type, and its first result for random inputs."""
-    found = import_model(model, contraction=way)
+    found = import_lowered(model, contraction=way)
     types = Counter(op.type_name for op in found.module.walk() if isinstance(op, OperatorOp))
     random, inputs = np.random.default_rng(7), dict[str, np.ndarray]()
     for info in model.graph.input:

@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse, run
+from tests.lowered import import_lowered
 
 RANDOM = np.random.default_rng(3)
 
@@ -29,7 +29,7 @@ def test_no_contraction_of_bytes_is_left(op_type: str):
     shape = (3, 70) if op_type == "MatMul" else (1, 3, 6, 6)
     x = RANDOM.integers(0, 256, shape).astype("u1")
     for bytes in (True, False):
-        imported = import_model(
+        imported = import_lowered(
             model, contraction=Contraction.BYTES if bytes else Contraction.FLOATS
         )
         types = Counter(o.type_name for o in imported.module.walk() if isinstance(o, OperatorOp))
@@ -44,7 +44,7 @@ def test_no_contraction_of_bytes_is_left(op_type: str):
 def test_long_sums_are_in_float64():
     weights = RANDOM.integers(-128, 128, (2, 64, 5, 5)).astype("i1")
     text = "g (uint8[1,64,5,5] x) => (int32[1,2,1,1] y) { y = ConvInteger(x, w) }"
-    module = import_model(parse(text, 21, w=weights), contraction=Contraction.FLOATS).module
+    module = import_lowered(parse(text, 21, w=weights), contraction=Contraction.FLOATS).module
     (conv,) = [o for o in module.walk() if isinstance(o, OperatorOp) and o.type_name == "Conv"]
     assert "f64" in str(conv.outputs[0].type)
 
@@ -64,7 +64,7 @@ def test_floats_multiply_where_rounding_shows_nowhere(text: str, largest: int, d
     model = parse(text, 21, w=weights, xz=np.uint8(130))
     inputs = {"x": RANDOM.integers(0, 256, (3, 2000)).astype("u1"), "s": np.array(0.02, "f4")}
     inputs = {info.name: inputs[info.name] for info in model.graph.input}
-    imported = import_model(model, contraction=Contraction.FLOATS)
+    imported = import_lowered(model, contraction=Contraction.FLOATS)
     walked = imported.module.walk()
     (matmul,) = [o for o in walked if isinstance(o, OperatorOp) and o.type_name == "MatMul"]
     assert dtype in str(matmul.outputs[0].type)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.kernels.building.cuda_kernel import generate
@@ -20,6 +19,7 @@ from compiler.target.target import parse_gpu
 from tests.frontend import checks
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import BY_NAME
+from tests.lowered import import_lowered
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 QUANTISE = "q, s, z = DynamicQuantizeLinear(r)"
@@ -61,7 +61,7 @@ CASES = [
 def producer_of(text: str, target: str) -> Group:
     """The group of a model that writes ranges."""
     model = checks.parse(text + QUANTISE + "}", 21, **WEIGHTS)
-    imported = import_model(model)
+    imported = import_lowered(model)
     set_target(imported.module, target)
     passes, _ = split_phases(parse(DEFAULT_PIPELINE))
     Runner(weights=imported.weights).run(imported.module, passes)

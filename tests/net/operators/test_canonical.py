@@ -7,10 +7,10 @@ import onnx
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.importing.model import import_model
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.emit import NORMALISED_OPSET
 from compiler.ir.values import attributes_of, own_attributes, value_to_attribute
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators import OPERATORS, KnownTensor, Mismatch, ShapeMismatch, infer

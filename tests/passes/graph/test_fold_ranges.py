@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.frontend.export import export_model
-from compiler.frontend.importing import import_model
 from compiler.frontend.importing.model import Imported
 from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.ranges import LEAST_ELEMENTS, MOST_PARTS, range_parts
@@ -16,6 +15,7 @@ from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner, verify
 from tests.apply_passes import nodes_of
 from tests.frontend import checks
+from tests.lowered import import_lowered
 
 BEFORE = "canonicalize,fuse-ranges,fuse-operators,reduce-precision"
 QUANTISE = "(uint8[30,60] q, float s, uint8 z) {{ {} q, s, z = DynamicQuantizeLinear(r) }}"
@@ -38,7 +38,7 @@ def imported(text: str, target: str) -> Imported:
         "shape": np.array([30, 60]),
     }
     model = checks.parse(f"g (float[30,60] x) => {QUANTISE.format(text)}", 21, **weights)
-    found = import_model(model)
+    found = import_lowered(model)
     set_target(found.module, target)
     Runner().run(found.module, parse(BEFORE))
     return found

@@ -10,7 +10,6 @@ from onnx.parser import parse_model
 from xdsl.ir import SSAValue
 
 from compiler.backends.memory import Array
-from compiler.frontend.importing import import_model
 from compiler.graph.attention import find_attentions
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
@@ -18,6 +17,7 @@ from compiler.kernels.group import extract_group
 from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.kernels.attention_models import FORMS, MASKS, Attention
+from tests.lowered import import_lowered
 from tests.strategies import Model, dataflow_graphs
 
 PIPELINE = "canonicalize,fuse-attention"
@@ -30,7 +30,7 @@ attentions = st.builds(
 
 def imported(case: Attention, target: str = "cuda") -> Model:
     """The model of an attention, for a target."""
-    found = import_model(case.model())
+    found = import_lowered(case.model())
     set_target(found.module, target)
     return Model(found.module, found.weights, case.inputs())
 
@@ -159,7 +159,7 @@ def test_what_others_look_at(kept: str):
 
 def test_a_result_ends_before_its_last_view():
     """Windows of an image are put together again: a transposition beyond the view stays outside."""
-    found = import_model(
+    found = import_lowered(
         parse_model(
             """<ir_version: 10, opset_import: ["": 21]>
             windows (float[1, 4, 2, 9, 8] q, float[1, 4, 2, 8, 9] k, float[1, 4, 2, 9, 8] v)

@@ -10,7 +10,6 @@ from onnx.numpy_helper import from_array
 
 import compiler
 from compiler.frontend.export import export_model
-from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of, shape_of
@@ -18,6 +17,7 @@ from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, without_pass
 from compiler.passes.runner import Runner
 from compiler.tensors.contraction import Contraction
 from tests.frontend import checks
+from tests.lowered import import_lowered
 
 WIDTH = 24
 BEFORE = "canonicalize,fuse-operators"
@@ -58,7 +58,7 @@ def names_of(
     model: onnx.ModelProto, target: str, passes: str, way: Contraction = Contraction.BYTES
 ) -> set[str]:
     """The distinct kernels after some passes."""
-    module = import_model(model, contraction=way).module
+    module = import_lowered(model, contraction=way).module
     set_target(module, target)
     Runner().run(module, parse(passes))
     groups = (group for graph in graphs_of(module) for group in graph.groups)
@@ -84,7 +84,7 @@ def test_layers_share_kernels_and_keep_their_bits(dtype: str, zeros: list[int]):
 
 def operands(zeros: list[int]) -> list[tuple[str, ...]]:
     """The types of the weights of one element that groups read after the pass."""
-    module = import_model(layered(zeros), contraction=Contraction.BYTES).module
+    module = import_lowered(layered(zeros), contraction=Contraction.BYTES).module
     set_target(module, "cpu")
     Runner().run(module, parse(f"{BEFORE},share-kernels"))
     groups = [group for graph in graphs_of(module) for group in graph.groups]
@@ -106,7 +106,7 @@ def test_two_kernels_keep_their_constants():
 
 def test_a_second_time_changes_nothing_and_a_dump_runs_in_onnxruntime():
     model = layered([131, 97, 240, 3])
-    found = import_model(model, contraction=Contraction.BYTES)
+    found = import_lowered(model, contraction=Contraction.BYTES)
     set_target(found.module, "cpu")
     Runner().run(found.module, parse(f"{BEFORE},share-kernels"))
     once = str(found.module)

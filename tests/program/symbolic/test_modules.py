@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from compiler.driver.settings import SUBSTITUTE
 from compiler.driver.symbolic import PLAN_MEMORY
 from compiler.errors import FlowloomError
-from compiler.frontend.importing.model import lowered
+from compiler.frontend.importing.model import emitted
 from compiler.graph.signature import signature
 from compiler.graph.targets import set_target
 from compiler.ir.context import parse_module
@@ -22,7 +22,6 @@ from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases, with
 from compiler.passes.runner import Runner, verify
 from compiler.program.folding import folded
 from compiler.tensors.assumptions import Assumptions, assuming
-from compiler.tensors.contraction import Contraction
 from compiler.tensors.extents import Undecided, terms_of
 from compiler.tensors.substitution import has_symbols
 from tests.fuzz.case import Case
@@ -52,7 +51,7 @@ def exported(name: str, hints: Sizes = HINTS) -> SymbolicGraph:
 
 def imported(graph: SymbolicGraph, target: str = "cpu") -> ModuleOp:
     """The module of a graph for a target."""
-    module = lowered(folded(graph.graph).graph, Contraction.BYTES).module
+    module = emitted(folded(graph.graph).graph).module
     set_target(module, target)
     return module
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onnx import ModelProto, helper
 
 import compiler
-from compiler.driver.build import set_target
 from compiler.frontend.importing import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin

@@ -7,8 +7,7 @@ import numpy
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from compiler.driver.build import set_target
-from compiler.frontend.importing import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
@@ -26,6 +25,7 @@ from compiler.target.target import parse_gpu
 from compiler.tensors.contraction import Contraction
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
+from tests.lowered import import_lowered
 from tests.tools import needs_nvrtc
 
 Array = numpy.ndarray
@@ -133,7 +133,7 @@ def _pair(name: str) -> list[NodeProto]:
 
 def group_of(case: Case, precision: str = "fp16") -> Group:
     """The only group of the model."""
-    module = import_model(case.model(), contraction=Contraction.FLOATS).module
+    module = import_lowered(case.model(), contraction=Contraction.FLOATS).module
     set_target(module, f"cuda:sm_90:{precision}")
     Runner().run(module, parse("canonicalize,fuse-attention,fuse-operators"))
     (graph,) = module.ops

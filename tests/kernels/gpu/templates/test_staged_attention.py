@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.autotune.kernels.prepare import CANDIDATES
-from compiler.driver.build import set_target
 from compiler.errors import KernelError
 from compiler.frontend.importing import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels import database
 from compiler.kernels.building.select import measurable

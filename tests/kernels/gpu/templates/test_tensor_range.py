@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.templates.tensor_range.emit import Config, Problem
@@ -19,6 +18,7 @@ from compiler.target.target import parse_gpu
 from tests.frontend import checks
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import estimated, kernel_in, problem_in
+from tests.lowered import import_lowered
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 TARGET = parse_gpu("cuda:sm_90:fp16")
@@ -32,7 +32,7 @@ def model_of(elements: int) -> str:
 
 def group_of(text: str, *more: str) -> Group:
     """The group of a model that has a range, after more passes."""
-    module = import_model(checks.parse(text)).module
+    module = import_lowered(checks.parse(text)).module
     set_target(module, str(TARGET))
     passes = ["canonicalize", "fuse-ranges", "fuse-operators", "reduce-precision", *more]
     Runner().run(module, parse(",".join(passes)))

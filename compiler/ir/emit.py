@@ -1,15 +1,14 @@
-"""Conversion of the frontend's graph to a `dataflow.graph` and a weight store."""
+"""Conversion of operator graphs to `dataflow.graph`s and a weight store."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -27,6 +26,10 @@ from compiler.net.node import Node
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS, Kind
 from compiler.schedule.tasks import ControlForm
 
+NORMALISED_OPSET = 23
+"""The opset of every imported graph: the newest that every supported onnxruntime executes, and
+the first that has every operator of the table (RMSNormalization is the last)."""
+
 _LARGEST_REPEATED = 1 << 22
 
 
@@ -41,7 +44,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class _Store:
+class WeightKeys:
     """The weights by key, which the graphs of a module share; equal ones have one key."""
 
     weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
@@ -70,7 +73,7 @@ class _Store:
 class _Emitter:
     """The operations in order, and the SSA value of each frontend value."""
 
-    def __init__(self, block: Block, contracted: set[Value], store: _Store):
+    def __init__(self, block: Block, contracted: set[Value], store: WeightKeys):
         self.block = block
         self.contracted = contracted
         self.store = store
@@ -93,11 +96,16 @@ class _Emitter:
     def use(self, value: Value | None, structural: bool = False, factor: bool = False) -> SSAValue:
         """The SSA value of a value; constants are emitted at their first use.
 
-        Those of one element are part of the code, unless one is a `factor` of a number.
+        Those of one element are part of the code, unless one is a `factor` of a number, and those
+        that integers stand for are these integers and the operator that gives them.
         """
         if value is None and None not in self._values:
             self._values[None] = self.append(NoneOp(), "none")
         if value is None or value.array is None:
+            return self._values[value]
+        if value.code is not None and not structural:
+            if value not in self._values:
+                self.operator(replace(value.code, outputs=[value]))
             return self._values[value]
         inline = structural or (value.array.size == 1 and not factor)
         if (value, inline) not in self._constants:
@@ -135,15 +143,17 @@ class _Emitter:
     def control(self, operator: Node[Value]) -> None:
         """Append an If or a Loop, alone in a group."""
         inputs = [
-            self._values[v] if v.array is None else self._weight(v)
+            self.use(v) if v.array is None or v.code is not None else self._weight(v)
             for v in operator.inputs
             if v is not None
         ]
         types = [tensor_type(v.dtype, v.shape) for v in operator.outputs]
         form: ControlForm = operator.attributes["form"]
         bodies: list[Graph] = operator.attributes["bodies"]
+        # nothing but their order decides what the inputs of bodies are
+        names = [[f"in{i}" for i in range(len(body.inputs))] for body in bodies]
         graphs = [
-            _graph_op(body, f"body{number}", _body_names(body), self.store)
+            emit_graph(body, f"body{number}", names[number], self.store)
             for number, body in enumerate(bodies)
         ]
         block = Block(arg_types=[value.type for value in inputs])
@@ -194,21 +204,13 @@ def _contracted(graph: Graph) -> set[Value]:
 
 def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:
     """A module with the graph as `dataflow.graph @main`, and its weights by key."""
-    names = [value.name for value in graph.inputs], [name for name, _ in graph.outputs]
-    store = _Store()
-    main = _graph_op(graph, "main", names, store)
+    store = WeightKeys()
+    main = emit_graph(graph, "main", [value.name for value in graph.inputs], store)
     return ModuleOp([main]), store.weights
 
 
-def _body_names(body: Graph) -> tuple[list[str], list[str]]:
-    """Names of a body's inputs and outputs, which nothing but their order decides."""
-    return [f"in{i}" for i in range(len(body.inputs))], [name for name, _ in body.outputs]
-
-
-def _graph_op(
-    graph: Graph, name: str, names: tuple[Sequence[str], Sequence[str]], store: _Store
-) -> GraphOp:
-    """A graph as a `dataflow.graph` with names of inputs and outputs; weights go to the store."""
+def emit_graph(graph: Graph, name: str, inputs: Sequence[str], store: WeightKeys) -> GraphOp:
+    """A graph as a `dataflow.graph` with names of its inputs; weights go to the store."""
     block = Block(arg_types=[tensor_type(v.dtype, v.shape) for v in graph.inputs])
     emitter = _Emitter(block, _contracted(graph), store)
     for value, argument in zip(graph.inputs, block.args, strict=True):
@@ -216,4 +218,5 @@ def _graph_op(
     for operator in graph.operators:
         emitter.operator(operator)
     block.add_op(YieldOp(*(emitter.use(value) for _, value in graph.outputs)))
-    return GraphOp(name, NORMALISED_OPSET, *names, Region(block))
+    outputs = [name for name, _ in graph.outputs]
+    return GraphOp(name, NORMALISED_OPSET, inputs, outputs, Region(block))

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.quantised.dequantised import Dequantised, is_same
-from compiler.frontend.quantised.tensor_cores import has_byte_kernel, suits
-from compiler.net.building.quantised import HALF_BYTES
 from compiler.net.graph import Graph, Value, makers_of
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, OPERATORS
 from compiler.net.operators.contractions import GEMMS
+from compiler.rewrite.quantised.dequantised import Dequantised, is_same
+from compiler.rewrite.quantised.tensor_cores import has_byte_kernel, suits
 from compiler.tensors.contraction import Contraction
+from compiler.tensors.dtypes import HALF_BYTES
 
 KEEP_CODES = frozenset(name for name, entry in OPERATORS.items() if entry.keeps_codes)
 """Operators on one tensor that give the same of its integers as of its numbers."""
@@ -91,7 +91,7 @@ class QuantisedGraph:
         """The numbers of a DequantizeLinear, whose integers may have been moved themselves."""
         integers = operator.operand(0)
         scale = operator.operand(1)
-        zero = operator.inputs[2]
+        zero = operator.input(2)
         number = Dequantised(
             node=operator.node,
             dtype=integers.dtype,
@@ -141,7 +141,7 @@ def _is_alike(operator: Node[Value], number: Dequantised) -> bool:
     scale = operator.operand(1).array
     if scale is None or not (np.abs(scale) <= _LARGEST_SCALE).all():
         return False  # numbers that overflow do not give their integers again
-    alike = is_same(number.scale, operator.operand(1)) and is_same(number.zero, operator.inputs[2])
+    alike = is_same(number.scale, operator.operand(1)) and is_same(number.zero, operator.input(2))
     dtype = operator.output.dtype
     return alike and number.whole and number.dtype == dtype and dtype not in WITH_INFINITIES
 

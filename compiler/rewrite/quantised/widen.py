@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.builder import NetBuilder
 from compiler.net.building.quantised import less_zero_point
 from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
@@ -22,25 +22,25 @@ def visible_sums(graph: Graph) -> set[Value]:
     visible = {value for _, value in graph.outputs}
     for operator in graph.operators:
         cast = operator.type == "Cast" and operator.output.dtype == "float32"
-        scaled = operator.type == "DequantizeLinear" and operator.inputs[2] is None
+        scaled = operator.type == "DequantizeLinear" and operator.input(2) is None
         if not cast and not scaled and operator.type != "QuantizeLinear":
             visible.update(value for value in operator.inputs if value is not None)
     return visible
 
 
-def in_wider_type(builder: GraphBuilder, operator: Node[Value], exactly: bool) -> Value:
+def in_wider_type(builder: NetBuilder, operator: Node[Value], exactly: bool) -> Value:
     """The int32 sums of a contraction of bytes, of operands less their zero points."""
     if operator.type == "ConvInteger":
         return _convolution(builder, operator)
     return _matmul(builder, operator, exactly)
 
 
-def _difference(builder: GraphBuilder, operator: Node[Value], index: int, dtype: str) -> Value:
+def _difference(builder: NetBuilder, operator: Node[Value], index: int, dtype: str) -> Value:
     """An operand less its zero point, in a type."""
     return less_zero_point(builder, operator.operand(index), operator.input(index + 2), dtype)
 
 
-def _matmul(builder: GraphBuilder, operator: Node[Value], exactly: bool) -> Value:
+def _matmul(builder: NetBuilder, operator: Node[Value], exactly: bool) -> Value:
     dtype = "int32" if exactly and _largest_sum(operator) > LARGEST_EXACT_FLOAT else "float32"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
     return builder.cast(builder.one("MatMul", *operands), "int32")
@@ -56,7 +56,7 @@ def _largest_sum(operator: Node[Value]) -> int:
     return 255 * int(sizes.sum(-2).max(initial=0))
 
 
-def _convolution(builder: GraphBuilder, operator: Node[Value]) -> Value:
+def _convolution(builder: NetBuilder, operator: Node[Value]) -> Value:
     bound = prod(operator.operand(1).shape[1:]) * 255 * 255
     dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.quantised.dequantised import Dequantised
-from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.builder import NetBuilder
 from compiler.net.building.quantised import (
     along,
     integer_convolution,
@@ -18,14 +17,15 @@ from compiler.net.building.quantised import (
 )
 from compiler.net.graph import Value
 from compiler.net.node import Node
+from compiler.rewrite.quantised.dequantised import Dequantised
 
 
-def _scaled(builder: GraphBuilder, sums: Value, scale: Value) -> Value:
+def _scaled(builder: NetBuilder, sums: Value, scale: Value) -> Value:
     """Sums as numbers."""
     return builder.one("Mul", builder.cast(sums, scale.dtype), scale)
 
 
-def _conv(builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+def _conv(builder: NetBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
     x, w = node.operand(0), node.operand(1)
     zeros = left.zero, right.zero
     sums = (
@@ -41,9 +41,7 @@ def _conv(builder: GraphBuilder, node: Node[Value], left: Dequantised, right: De
     )
 
 
-def _matmul(
-    builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised
-) -> Value:
+def _matmul(builder: NetBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
     operands = node.operand(0), node.operand(1)
     sums = (
         builder.one("MatMulFloat8", *operands)
@@ -53,7 +51,7 @@ def _matmul(
     return _scaled(builder, sums, builder.one("Mul", left.scale, right.scale))
 
 
-def _gemm(builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
+def _gemm(builder: NetBuilder, node: Node[Value], left: Dequantised, right: Dequantised) -> Value:
     pairs = zip((node.operand(0), node.operand(1)), (node["transA"], node["transB"]), strict=True)
     inputs = [builder.one("Transpose", v, perm=[1, 0]) if flips else v for v, flips in pairs]
     result = _matmul(builder, replace(node, inputs=inputs), left, right)
@@ -68,7 +66,7 @@ def _gemm(builder: GraphBuilder, node: Node[Value], left: Dequantised, right: De
 
 
 def contracted(
-    builder: GraphBuilder, node: Node[Value], left: Dequantised, right: Dequantised
+    builder: NetBuilder, node: Node[Value], left: Dequantised, right: Dequantised
 ) -> Value:
     """The contraction of the integers that a node has in place of two numbers, as floats."""
     if node.type == "Conv":
@@ -99,7 +97,7 @@ def is_of_sums(
 
 
 def divided(
-    builder: GraphBuilder,
+    builder: NetBuilder,
     value: Value,
     scale: Value,
     makers: Mapping[Value, Node[Value]],
@@ -125,7 +123,7 @@ def divided(
     return None if None in terms else builder.one(maker.type, *terms)
 
 
-def _factor(builder: GraphBuilder, maker: Node[Value], scale: Value) -> Value | None:
+def _factor(builder: NetBuilder, maker: Node[Value], scale: Value) -> Value | None:
     """A multiplication by a constant, divided."""
     one, other = maker.operand(0), maker.operand(1)
     if other.array is None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import ml_dtypes
 
-from compiler.frontend.quantised.dequantised import Dequantised
 from compiler.net.facts import EVERYTHING, NumberRange
 from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import clipped
+from compiler.rewrite.quantised.dequantised import Dequantised
 
 NumberOf = Callable[[Value], Dequantised | None]
 

@@ -9,8 +9,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.net.building.builder import GraphBuilder
-from compiler.net.building.quantised import HALF_BYTES
+from compiler.net.building.builder import NetBuilder
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
     LARGEST_BLOCK,
@@ -22,6 +21,7 @@ from compiler.net.four_bits import (
 from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators.contractions import GEMMS
+from compiler.tensors.dtypes import HALF_BYTES
 from compiler.tensors.extents import at_hints
 
 MOST_PACKED_ROWS = 16
@@ -57,7 +57,7 @@ def four_bits(value: Value) -> FourBits | None:
         return None
     x = operator.operand(0)
     scale = operator.operand(1)
-    zero = operator.inputs[2]
+    zero = operator.input(2)
     if x.rank != 2 or scale.dtype != "float32" or value.dtype != "float32":
         return None
     axis: int = operator.attributes["axis"]
@@ -82,7 +82,7 @@ def _unsigned(integers: Array) -> Array:
     return (integers.astype(np.int8) + np.int8(offset)).astype(np.uint8)
 
 
-def with_four_bits(builder: GraphBuilder, operator: Node[Value], most_rows: int) -> Value | None:
+def with_four_bits(builder: NetBuilder, operator: Node[Value], most_rows: int) -> Value | None:
     """The value of a matmul whose weight is packed for at most so many rows, else unpacked.
 
     None for one that stays, and for every other operator.
@@ -97,7 +97,7 @@ def with_four_bits(builder: GraphBuilder, operator: Node[Value], most_rows: int)
     return None if few else _unpacked(builder, operator)
 
 
-def _unpacked(builder: GraphBuilder, operator: Node[Value]) -> Value:
+def _unpacked(builder: NetBuilder, operator: Node[Value]) -> Value:
     """The MatMul by the numbers of a packed weight."""
     packed, scales, *zeros = (value and value.content for value in operator.inputs[1:])
     assert packed is not None
@@ -108,7 +108,7 @@ def _unpacked(builder: GraphBuilder, operator: Node[Value]) -> Value:
     return builder.one("MatMul", operator.operand(0), weight)
 
 
-def _packed(builder: GraphBuilder, operator: Node[Value], code: FourBits) -> Value | None:
+def _packed(builder: NetBuilder, operator: Node[Value], code: FourBits) -> Value | None:
     """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
     data = operator.operand(0)
     scaled = operator["alpha"] not in (None, 1)
@@ -128,7 +128,7 @@ def _packed(builder: GraphBuilder, operator: Node[Value], code: FourBits) -> Val
         inputs.append(builder.constant(pack_nibbles(rows.zeros)))
     sizes = {"K": depth, "N": columns, "bits": 4, "block_size": size}
     result = builder.emit("MatMulNBits", inputs, sizes)[0]
-    addend = operator.inputs[2] if len(operator.inputs) > 2 else None
+    addend = operator.input(2)
     if addend is None:
         return result
     if operator["beta"] != 1:

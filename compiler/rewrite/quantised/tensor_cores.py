@@ -6,13 +6,13 @@ A zero point of the other operand is subtracted from the sums, times the sums of
 
 import numpy as np
 
-from compiler.frontend.quantised.dequantised import Dequantised
-from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.builder import NetBuilder
 from compiler.net.building.quantised import fitting_differences
 from compiler.net.graph import Value
 from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS
 from compiler.net.operators.contractions import GEMMS
+from compiler.rewrite.quantised.dequantised import Dequantised
 from compiler.tensors.contraction import Contraction
 
 CHANNELS = 16
@@ -75,12 +75,12 @@ def is_tiled(operator: Node[Value]) -> bool:
     return whole and symmetric and _suits(operator.type, groups, data, weights)
 
 
-def separated(builder: GraphBuilder, operator: Node[Value]) -> Value | None:
+def separated(builder: NetBuilder, operator: Node[Value]) -> Value | None:
     """The sums of a tiled contraction less the share of a zero point, on which no kernel depends.
 
     None for one without a zero point, or of floats of a byte.
     """
-    zero = operator.inputs[2] if len(operator.inputs) > 2 else None
+    zero = operator.input(2)
     if operator.type not in INTEGER_CONTRACTIONS or zero is None:
         return None
     if zero.array is not None and not zero.array.any():
@@ -91,7 +91,7 @@ def separated(builder: GraphBuilder, operator: Node[Value]) -> Value | None:
     return builder.one("Sub", sums, builder.one("Mul", _shares(builder, operator), zero))
 
 
-def _shares(builder: GraphBuilder, operator: Node[Value]) -> Value:
+def _shares(builder: NetBuilder, operator: Node[Value]) -> Value:
     """The sums of the weights that each sum has, as int32."""
     weights = operator.operand(1).array
     assert weights is not None

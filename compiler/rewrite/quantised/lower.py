@@ -5,31 +5,29 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from compiler.frontend.quantised.analysis import KEEP_CODES, QuantisedGraph
-from compiler.frontend.quantised.bounds import bounds_of_integers, number_bounds
-from compiler.frontend.quantised.contract import contracted, divided, is_divisor, is_of_sums
-from compiler.frontend.quantised.dequantised import Dequantised, is_same
-from compiler.frontend.quantised.dynamic import floats_of_range
-from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, with_four_bits
-from compiler.frontend.quantised.tensor_cores import has_byte_kernel, separated
-from compiler.frontend.quantised.widen import in_wider_type, visible_sums
-from compiler.net.building.builder import GraphBuilder
+from compiler.net.building.builder import NetBuilder
 from compiler.net.building.expansion import Expansion
 from compiler.net.building.liveness import drop_dead
 from compiler.net.building.quantised import (
     dequantised_by_arithmetic,
     quantised_by_arithmetic,
 )
+from compiler.net.building.simplify import ON_CODES, holds_codes
 from compiler.net.facts import NumberRange
 from compiler.net.graph import Graph, Inputs, Value, inner_graphs
 from compiler.net.node import Node
-from compiler.net.operators import BYTE_CONTRACTIONS, INTEGER_CONTRACTIONS, KINDS, Kind
+from compiler.net.operators import INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.net.operators.elementwise import clipped
 from compiler.net.operators.quantisation import QUANTISATION
+from compiler.rewrite.quantised.analysis import KEEP_CODES, QuantisedGraph
+from compiler.rewrite.quantised.bounds import bounds_of_integers, number_bounds
+from compiler.rewrite.quantised.contract import contracted, divided, is_divisor, is_of_sums
+from compiler.rewrite.quantised.dequantised import Dequantised, is_same
+from compiler.rewrite.quantised.dynamic import floats_of_range
+from compiler.rewrite.quantised.four_bits import MOST_PACKED_ROWS, with_four_bits
+from compiler.rewrite.quantised.tensor_cores import has_byte_kernel, separated
+from compiler.rewrite.quantised.widen import in_wider_type, visible_sums
 from compiler.tensors.contraction import Contraction
-
-_ON_CODES = (*BYTE_CONTRACTIONS, "MatMulNBits")
-"""The contractions of bytes, and of weights of four bits."""
 
 
 def lower_quantised(graph: Graph, way: Contraction) -> Contraction | None:
@@ -39,20 +37,13 @@ def lower_quantised(graph: Graph, way: Contraction) -> Contraction | None:
     asked for and no kernel takes those of the graph; None if nothing is quantised.
     """
     ways = [lower_quantised(body, way) for op in graph.operators for body in inner_graphs(op)]
-    ways.append(_Lowering(graph, way).lowered() if _is_quantised(graph) else None)
+    ways.append(_Lowering(graph, way).lowered() if holds_codes(graph) else None)
+    for value in graph.values():
+        value.code = None  # its numbers are used
     return next((w for w in (way, Contraction.UNROUNDED, Contraction.FLOATS) if w in ways), None)
 
 
-def _is_quantised(graph: Graph) -> bool:
-    """Whether it has contractions of codes, or values that stand for others."""
-    return any(
-        operator.type in (*_ON_CODES, *QUANTISATION)
-        or any(value is not None and value.code for value in operator.inputs)
-        for operator in graph.operators
-    )
-
-
-class _KernelBuilder(GraphBuilder):
+class _KernelBuilder(NetBuilder):
     """Writes contractions of integers as those that kernels compute."""
 
     fit: Callable[[Node[Value]], Value | None]
@@ -131,7 +122,7 @@ class _Lowering:
         self.graph.outputs = [(name, self._written_value(v)) for name, v in self.graph.outputs]
         self.graph.operators = self.builder.graph.operators
         drop_dead(self.graph)
-        if any(operator.type in _ON_CODES for operator in self.graph.operators):
+        if any(operator.type in ON_CODES for operator in self.graph.operators):
             return self.way
         if self.unrounded:
             return Contraction.UNROUNDED
@@ -325,7 +316,7 @@ class _Lowering:
             factor = self.builder.one("Div", number.scale, origin.operand(1))
             return None if value is None else self.builder.one("Mul", value, factor)
         value = self._written_value(origin.operand(0))
-        if not is_same(origin.inputs[2], number.zero) or value.dtype != number.scale.dtype:
+        if not is_same(origin.input(2), number.zero) or value.dtype != number.scale.dtype:
             return None
         self.unrounded = True
         return self._within_range(number, value)
