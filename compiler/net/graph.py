@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Value:
     dtype: str = ""
     shape: tuple[int, ...] = ()
     array: np.ndarray | None = None
-    items: "list[Value] | None" = None
+    items: "Sequence[Value | TensorRows] | None" = None
     item_dtype: str = ""
     code: "Node[Value] | None" = None
 
@@ -52,6 +53,18 @@ class Value:
         """The array of a known tensor."""
         assert self.array is not None, self.name
         return self.array
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRows:
+    """Tensors of one shape in a sequence, which are the rows of the first axis of `stack`."""
+
+    stack: Value
+
+    @property
+    def count(self) -> int:
+        """The number of tensors."""
+        return self.stack.shape[0]
 
 
 Inputs = Sequence[Value | None]
@@ -89,5 +102,9 @@ def inner_graphs(node: Node[Value]) -> list[Graph]:
 
 def constant(name: str, array: np.ndarray) -> Value:
     """A value known at import time."""
-    dtype = "str_" if array.dtype.kind in "OSU" else str(array.dtype)
-    return Value(name, dtype, array.shape, array)
+    return Value(name, _dtype_name(array.dtype), array.shape, array)
+
+
+@cache
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return "str_" if dtype.kind in "OSU" else str(dtype)

@@ -5,7 +5,7 @@ Raises Unsupported where a body is not one static graph; then nothing of the att
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +14,11 @@ import onnx
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.builder import supported
 from compiler.frontend.control.bodies import check_passed
+from compiler.frontend.sequences import Earlier
 from compiler.frontend.unsupported import NeedsHost, Unsupported
 from compiler.net.building.liveness import drop_dead
 from compiler.net.building.masks import drop_masks
-from compiler.net.graph import Graph, Value, constant
+from compiler.net.graph import Graph, TensorRows, Value, constant
 from compiler.net.node import Node
 from compiler.net.operators.shapes import axis_in, listed
 from compiler.schedule.tasks import ControlForm
@@ -174,7 +175,12 @@ def _check_same(one: Value, other: Value, what: str) -> None:
 
 def _carried(node: "BodyNode", values: Sequence[Value]) -> list[Value]:
     """New values of the types of those that a loop begins with."""
-    return [Value(f"{node.name}/{v.name}", v.dtype, v.shape) for v in values]
+    return [
+        Value(f"{node.name}/{value.name}", value.dtype, value.shape)
+        if value.items is None
+        else replace(value, items=[Earlier("", value.item_dtype)])
+        for value in values
+    ]
 
 
 def loop_region(
@@ -184,38 +190,82 @@ def loop_region(
     condition: Value | None,
     carried: Sequence[Value],
 ) -> Sequence[Value]:
-    """A Loop of any number of iterations, whose carried values keep their shapes."""
+    """A Loop of any number of iterations, whose carried tensors keep their shapes.
+
+    Sequences that it carries are only appended to: a tensor in each iteration, or none.
+    """
     with attempt(walker):
         number = Value(f"{node.name}/iteration", "int64")
         formals = _carried(node, carried)
         true = constant("true", np.array(True))
         body = _traced(walker, node, "body", [number, true, *formals])
-        going = body.results[0]
-        results = body.results[1:]
-        for before, after in zip(formals, results, strict=False):
+        going, *results = body.results
+        states = results[: len(carried)]
+        for before, after in zip(formals, states, strict=True):
             _check_same(before, after, "it carries")
         wanted = node.used[len(carried) :]
         rows = [row for row, want in zip(results[len(carried) :], wanted, strict=False) if want]
-        conditional = not (going.array is not None and going.array.all())
-        length = None if conditional else _length(limit, condition)
-        if rows and length is None:
-            reason = "a run decides how often it runs, and so how many rows it has"
-            raise NeedsHost(reason, "make its trip count a constant")
-        form = ControlForm(
-            kind="loop",
-            carried=len(carried),
-            length=length,
-            conditional=conditional,
-            stacks=(False,) * len(rows),
-        )
-        _finish(body.graph, [*[going] * conditional, *results[: len(carried)], *rows])
-        most = limit or constant("unbounded", np.array(UNBOUNDED, np.int64))
-        head = [] if length is not None else [most, condition or true]
-        stacked = [Value("", row.dtype, (length or 0, *row.shape)) for row in rows]
-        made = _place(
-            walker, node, form, [*head, *carried], [*formals, *stacked], graphs=[body.graph]
-        )
-        return [*made[: len(carried)], *_spread(made[len(carried) :], wanted)]
+        added = [_appended(before, after) for before, after in zip(formals, states, strict=True)]
+        rows += [row for tensors in added for row in tensors]
+        body.graph.inputs = [number, *(value for value in formals if value.items is None)]
+        kept = [value for value in states if value.items is None]
+        traced = TracedBody(body.graph, [going, *kept, *rows])
+        first = [value for value in carried if value.items is None]
+        made = iter(_place_trips(walker, node, limit, condition, first, traced))
+        last = [next(made) if value.items is None else value for value in carried]
+        stacks = [next(made) if want else Value("") for want in wanted]
+        grown = [
+            replace(value, items=[*value.items, *(TensorRows(next(made)) for _ in tensors)])
+            if value.items is not None
+            else value
+            for value, tensors in zip(last, added, strict=True)
+        ]
+        return [*grown, *stacks]
+
+
+def _place_trips(
+    walker: "Specialiser",
+    node: "BodyNode",
+    limit: Value | None,
+    condition: Value | None,
+    carried: Sequence[Value],
+    body: TracedBody,
+) -> list[Value]:
+    """Append a Loop to the graph, whose body says if it goes on, then gives carried tensors, rows.
+
+    Raises NeedsHost for rows whose number a run decides.
+    """
+    going, *results = body.results
+    rows = results[len(carried) :]
+    conditional = not (going.array is not None and going.array.all())
+    length = None if conditional else _length(limit, condition)
+    if rows and length is None:
+        reason = "a run decides how often it runs, and so how many rows it has"
+        raise NeedsHost(reason, "make its trip count a constant")
+    form = ControlForm(
+        kind="loop",
+        carried=len(carried),
+        length=length,
+        conditional=conditional,
+        stacks=(False,) * len(rows),
+    )
+    _finish(body.graph, [*[going] * conditional, *results])
+    most = limit or constant("unbounded", np.array(UNBOUNDED, np.int64))
+    head = [] if length is not None else [most, condition or constant("true", np.array(True))]
+    stacked = [Value("", row.dtype, (length or 0, *row.shape)) for row in rows]
+    types = [*results[: len(carried)], *stacked]
+    return _place(walker, node, form, [*head, *carried], types, graphs=[body.graph])
+
+
+def _appended(before: Value, after: Value) -> Sequence[Value]:
+    """The tensor that an iteration appends to a sequence, if any; none for tensors."""
+    if before.items is None:
+        return []
+    items = after.items or []
+    added = [item for item in items[1:] if isinstance(item, Value)]
+    if items[:1] != before.items or len(added) != len(items) - 1 or len(added) > 1:
+        raise NeedsHost("it carries a sequence that is not only appended to", "stack its tensors")
+    return added
 
 
 def _length(limit: Value | None, condition: Value | None) -> int | None:
@@ -247,7 +297,7 @@ def scan_region(
     with attempt(walker):
         length = sequences[0].shape[rows.input_axes[0]]
         first = [
-            _moved(walker, value, axis, 0)
+            walker.builder.moved(value, axis, 0)
             for value, axis in zip(sequences, rows.input_axes, strict=True)
         ]
         formals = _carried(node, states)
@@ -257,7 +307,7 @@ def scan_region(
             _check_same(before, after, "it carries")
         wanted = node.used[len(states) :]
         kept = [i for i, want in enumerate(wanted) if want]
-        results = [body.results[len(states) + i] for i in kept]
+        body.results[len(states) :] = [body.results[len(states) + i] for i in kept]
         form = ControlForm(
             kind="loop",
             carried=len(states),
@@ -265,23 +315,49 @@ def scan_region(
             scans=tuple(map(bool, rows.input_backwards)),
             stacks=tuple(bool(rows.output_backwards[i]) for i in kept),
         )
-        body.graph.inputs.insert(0, Value(f"{node.name}/iteration", "int64"))
-        _finish(body.graph, [*body.results[: len(states)], *results])
-        stacked = [Value("", row.dtype, (length, *row.shape)) for row in results]
-        types = [*formals, *stacked]
-        made = _place(walker, node, form, [*states, *first], types, graphs=[body.graph])
+        body.graph.inputs = [*formals, *slices]
+        made = _place_loop(walker, node, form, [*states, *first], body)
         columns = zip(made[len(states) :], kept, strict=True)
         stacks = [
-            _moved(walker, value, 0, axis_in(rows.output_axes[i], value.rank))
+            walker.builder.moved(value, 0, axis_in(rows.output_axes[i], value.rank))
             for value, i in columns
         ]
         return [*made[: len(states)], *_spread(stacks, wanted)]
 
 
-def _moved(walker: "Specialiser", value: Value, source: int, target: int) -> Value:
-    """A value with one axis moved."""
-    if source == target:
-        return value
-    order = [axis for axis in range(value.rank) if axis != source]
-    order.insert(target, source)
-    return walker.builder.one("Transpose", value, perm=order)
+def map_region(
+    walker: "Specialiser", node: "BodyNode", inputs: Sequence[Value | TensorRows]
+) -> list[Value]:
+    """A SequenceMap over rows as a Loop: of each output the results of all rows, stacked."""
+    with attempt(walker):
+        stacks = [value.stack for value in inputs if isinstance(value, TensorRows)]
+        slices = [Value(f"{node.name}/row", v.dtype, v.shape[1:]) for v in stacks]
+        each = iter(slices)
+        given = [next(each) if isinstance(value, TensorRows) else value for value in inputs]
+        body = _traced(walker, node, "body", given)
+        results = zip(body.results, node.used, strict=False)
+        body.results[:] = [value for value, want in results if want]
+        form = ControlForm(
+            kind="loop",
+            length=stacks[0].shape[0],
+            scans=(False,) * len(stacks),
+            stacks=(False,) * len(body.results),
+        )
+        body.graph.inputs = slices
+        return _spread(_place_loop(walker, node, form, stacks, body), node.used)
+
+
+def _place_loop(
+    walker: "Specialiser",
+    node: "BodyNode",
+    form: ControlForm,
+    read: Sequence[Value],
+    body: TracedBody,
+) -> list[Value]:
+    """Append a Loop of known length over the rows of scans to the graph."""
+    length = form.length or 0
+    body.graph.inputs.insert(0, Value(f"{node.name}/iteration", "int64"))
+    _finish(body.graph, body.results)
+    carried, rows = body.results[: form.carried], body.results[form.carried :]
+    stacked = [Value("", row.dtype, (length, *row.shape)) for row in rows]
+    return _place(walker, node, form, read, [*carried, *stacked], graphs=[body.graph])

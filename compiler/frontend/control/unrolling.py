@@ -5,7 +5,7 @@ Others stay control flow in the graph where the target runs it.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,11 +22,13 @@ from compiler.frontend.control.regions import (
     attempt_to_unroll,
     if_region,
     loop_region,
+    map_region,
     scan_region,
 )
 from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.sequences import sequence_length, single_tensors, tensors_of
 from compiler.frontend.unsupported import NeedsHost, Unsupported
-from compiler.net.graph import Inputs, Value, constant, inner_graphs
+from compiler.net.graph import Inputs, TensorRows, Value, constant, inner_graphs
 from compiler.net.node import Node
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import axis_in
@@ -315,27 +317,65 @@ def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     inputs = _given(node.inputs)
     if inputs[0].items is None:
         raise Mismatch("its first input is a tensor, it must be a sequence")
-    length = len(inputs[0].items)
-    for value in inputs:
-        if value.items is not None and len(value.items) != length:
-            raise ShapeMismatch(f"its sequences have {length} and {len(value.items)} tensors")
-    rows: list[list[Value]] = []
-    for index in range(length):
-        walker.expansion.count(f"tensor {index}")
-        passed = [value if value.items is None else value.items[index] for value in inputs]
-        check_passed(body, passed, 0)
-        before = walker.expansion.visited
-        rows.append(walker.body(body, node.scope.inner(f"{node.name}/{index}/"), passed))
-        walker.builder.node = node.name
-        rest = (length - index - 1) * (walker.expansion.visited - before)
-        walker.expansion.expect(rest, f"{length} tensors")
-    columns = [[row[i] for row in rows] for i in range(len(node.used))]
+    sequences = [tensors_of(value) for value in inputs if value.items is not None]
+    length, *others = map(sequence_length, sequences)
+    for other in others:
+        if other != length:
+            raise ShapeMismatch(f"its sequences have {length} and {other} tensors")
+    columns: list[list[Value | TensorRows]] = [[] for _ in node.used]
+    for tensors in _together(walker, inputs):
+        for column, results in zip(columns, _map_rows(walker, node, tensors), strict=True):
+            column += results
     return [_mapped(*pair) for pair in zip(columns, body.output, strict=False)]
 
 
-def _mapped(items: list[Value], declared: onnx.ValueInfoProto) -> Value:
+def _together(
+    walker: "Specialiser", inputs: Sequence[Value]
+) -> Iterator[Sequence[Value | TensorRows]]:
+    """The inputs of a SequenceMap's body: each time tensors, or rows of as many tensors."""
+    sequences = [value.items for value in inputs if value.items is not None]
+    counts = [[sequence_length([item]) for item in items] for items in sequences]
+    if any(count != counts[0] for count in counts):
+        sequences = [single_tensors(walker.builder, items) for items in sequences]
+    for items in zip(*sequences, strict=True):
+        each = iter(items)
+        yield [value if value.items is None else next(each) for value in inputs]
+
+
+def _map_rows(
+    walker: "Specialiser", node: "BodyNode", inputs: Sequence[Value | TensorRows]
+) -> Sequence[Sequence[Value | TensorRows]]:
+    """The tensors of each output for some of the tensors: a Loop over rows where it can be one."""
+    rows = [value for value in inputs if isinstance(value, TensorRows)]
+    if rows and walker.context.regions:
+        with suppress(Unsupported):
+            return [[TensorRows(stack)] for stack in map_region(walker, node, inputs)]
+    count = rows[0].count if rows else 1
+    singles = [
+        single_tensors(walker.builder, [value])
+        if isinstance(value, TensorRows)
+        else [value] * count
+        for value in inputs
+    ]
+    body = node.attributes["body"]
+    results: list[list[Value]] = []
+    for passed in zip(*singles, strict=True):
+        walker.expansion.count(f"tensor {len(results)}")
+        check_passed(body, passed, 0)
+        before = walker.expansion.visited
+        scope = node.scope.inner(f"{node.name}/{len(results)}/")
+        results.append(walker.body(body, scope, passed))
+        walker.builder.node = node.name
+        rest = (count - len(results)) * (walker.expansion.visited - before)
+        walker.expansion.expect(rest, f"{count} tensors")
+    return [list(column) for column in zip(*results, strict=True)]
+
+
+def _mapped(items: Sequence[Value | TensorRows], declared: onnx.ValueInfoProto) -> Value:
     """A sequence of results of a body, of the declared type if there are none."""
-    dtypes = {item.dtype for item in items} or {dtype_name(declared.type.tensor_type.elem_type)}
+    tensors = [item.stack if isinstance(item, TensorRows) else item for item in items]
+    dtypes = {tensor.dtype for tensor in tensors}
+    dtypes = dtypes or {dtype_name(declared.type.tensor_type.elem_type)}
     if len(dtypes) > 1:
         raise Mismatch(f"its body gives {' and '.join(sorted(dtypes))}, a sequence has one dtype")
     return Value("", items=items, item_dtype=dtypes.pop())

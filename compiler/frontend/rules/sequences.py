@@ -1,25 +1,26 @@
 """Rules for sequences of tensors, which exist at import time only."""
 
+from itertools import groupby
+
 import numpy as np
 from onnx import TensorProto
 
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.unsupported import NeedsHost
-from compiler.net.graph import Value
+from compiler.frontend.sequences import Items, row_at, sequence_length, single_tensors, tensors_of
+from compiler.net.graph import TensorRows, Value
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import axis_in, listed
+from compiler.tensors.substitution import is_symbolic
+
+MOST_SINGLE = 64
+"""The most equal parts of a tensor that are separate tensors; more of them are rows of one."""
 
 
-def _items(call: Call) -> list[Value]:
-    if call.data.items is None:
-        raise NeedsHost("its input is not a sequence of known length", "export with tensors")
-    return call.data.items
-
-
-def _sequence(items: list[Value], dtype: str) -> list[Value]:
+def _sequence(items: Items, dtype: str) -> list[Value]:
     """A sequence of tensors of one dtype as an operator's result."""
-    dtypes = sorted({dtype, *(item.dtype for item in items)})
+    tensors = [item.stack if isinstance(item, TensorRows) else item for item in items]
+    dtypes = sorted({dtype, *(tensor.dtype for tensor in tensors)})
     if len(dtypes) > 1:
         raise Mismatch(f"its tensors are {' and '.join(dtypes)}, a sequence has one dtype")
     return [Value("", items=items, item_dtype=dtype)]
@@ -51,29 +52,42 @@ def rewrite_construct(call: Call) -> list[Value]:
 @rule("SequenceAt")
 def rewrite_at(call: Call) -> list[Value]:
     """One tensor."""
-    items = _items(call)
-    return [items[_position(call, 1, 0, len(items), len(items) - 1)]]
+    items = tensors_of(call.data)
+    length = sequence_length(items)
+    if len(items) == 1 and isinstance(items[0], TensorRows) and call.operand(1).array is None:
+        call.check_indices(1, -length, length - 1)
+        return [call.one("Gather", items[0].stack, call.operand(1), axis=0)]
+    position = _position(call, 1, 0, length, length - 1)
+    for item in items:
+        count = item.count if isinstance(item, TensorRows) else 1
+        if position < count:
+            return [row_at(call.builder, item, position) if isinstance(item, TensorRows) else item]
+        position -= count
+    raise AssertionError(f"position {position} is inside the sequence")
 
 
 @rule("SequenceLength")
 def rewrite_length(call: Call) -> list[Value]:
     """The number of tensors."""
-    return [call.builder.constant(len(_items(call)), "int64")]
+    return [call.builder.constant(sequence_length(tensors_of(call.data)), "int64")]
 
 
 @rule("SequenceInsert")
 def rewrite_insert(call: Call) -> list[Value]:
     """A sequence with one more tensor."""
-    items = list(_items(call))
-    count = len(items)
-    items.insert(_position(call, 2, count, count, count), call.operand(1))
+    tensor = call.operand(1)
+    if call.data.items is not None and call.input(2) is None:
+        return _sequence([*call.data.items, tensor], call.data.item_dtype)
+    items = single_tensors(call.builder, tensors_of(call.data))
+    last = len(items)
+    items.insert(_position(call, 2, last, last, last), tensor)
     return _sequence(items, call.data.item_dtype)
 
 
 @rule("SequenceErase")
 def rewrite_erase(call: Call) -> list[Value]:
     """A sequence without one tensor."""
-    items = list(_items(call))
+    items = single_tensors(call.builder, tensors_of(call.data))
     last = len(items) - 1
     del items[_position(call, 1, last, len(items), last)]
     return _sequence(items, call.data.item_dtype)
@@ -82,35 +96,55 @@ def rewrite_erase(call: Call) -> list[Value]:
 @rule("ConcatFromSequence")
 def rewrite_concat_from_sequence(call: Call) -> list[Value]:
     """The tensors concatenated along an axis, or stacked along a new one."""
-    items = _items(call)
+    items = tensors_of(call.data)
     new = call["new_axis"]
     if not items:
         raise ShapeMismatch("its sequence has no tensors")
-    axis = axis_in(call.attributes["axis"], items[0].rank + new)
+    first = items[0]
+    rank = first.stack.rank - 1 if isinstance(first, TensorRows) else first.rank
+    axis = axis_in(call.attributes["axis"], rank + new)
+    parts = [_along_axis(call, item, axis, new) for item in items]
+    return [parts[0] if len(parts) == 1 else call.one("Concat", *parts, axis=axis)]
+
+
+def _along_axis(call: Call, item: Value | TensorRows, axis: int, new: bool) -> Value:
+    """A tensor of a sequence, or all in its rows, as a part of their concatenation."""
+    if not isinstance(item, TensorRows):
+        return call.one("Unsqueeze", item, axes=[axis]) if new else item
+    stack = call.builder.moved(item.stack, 0, axis)
     if new:
-        items = [call.one("Unsqueeze", item, axes=[axis]) for item in items]
-    return [items[0] if len(items) == 1 else call.one("Concat", *items, axis=axis)]
+        return stack
+    *before, count, size = stack.shape[: axis + 2]
+    return call.reshaped(stack, [*before, count * size, *stack.shape[axis + 2 :]])
 
 
-def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
-    """The sizes of the parts of an axis: given, equal except for the last, or one."""
+def _runs(call: Call, axis: int, sizes: np.ndarray | None) -> list[tuple[int, int]]:
+    """The parts of an axis, given or equal except for the last: size and number of equal ones."""
     x = call.data
-    size = call.data.shape[axis]
+    size = x.shape[axis]
     if sizes is not None and sizes.ndim and not sizes.size:
         raise ShapeMismatch("its input 'split' is empty: leave it out to split into single slices")
     if sizes is not None and sizes.ndim:
         parts = [int(n) for n in sizes.reshape(-1)]
-    elif sizes is not None and int(sizes) < 1:
+        if sum(parts) != size or min(parts) < 0:
+            raise ShapeMismatch(
+                f"it splits axis {axis} of the input of shape {listed(x.shape)} into"
+                f" {listed(parts)}"
+            )
+        return [(part, len(list(equal))) for part, equal in groupby(parts)]
+    if sizes is not None and int(sizes) < 1:
         raise ShapeMismatch(f"it splits {listed(x.shape)} into parts of {int(sizes)} elements")
-    else:
-        length = 1 if sizes is None else int(sizes)
-        call.builder.expansion.expect(size // length, f"{size // length:,} parts of a tensor")
-        parts = [length] * (size // length) + ([size % length] if size % length else [])
-    if sum(parts) != size or min(parts, default=0) < 0:
-        raise ShapeMismatch(
-            f"it splits axis {axis} of the input of shape {listed(x.shape)} into {listed(parts)}"
-        )
-    return parts
+    length = 1 if sizes is None else int(sizes)
+    runs = [(length, size // length), (size % length, 1)]
+    return [(part, count) for part, count in runs if part and count]
+
+
+def _rows(call: Call, tensor: Value, axis: int, count: int) -> TensorRows:
+    """The equal parts of an axis of a tensor."""
+    before = tensor.shape[:axis]
+    after = tensor.shape[axis + 1 :]
+    apart = call.reshaped(tensor, [*before, count, tensor.shape[axis] // count, *after])
+    return TensorRows(call.builder.moved(apart, axis, 0))
 
 
 @rule("SplitToSequence")
@@ -119,8 +153,22 @@ def rewrite_split_to_sequence(call: Call) -> list[Value]:
     x = call.data
     sizes = call.known(1)
     axis = call.axis()
-    parts = _parts(call, axis, sizes)
-    items = call.parts(x, axis, parts) if parts else []  # an empty axis has no part
+    pieces: list[tuple[int, int]] = []
+    for size, count in _runs(call, axis, sizes):
+        many = is_symbolic(count) or count > MOST_SINGLE
+        pieces += [(size, count)] if many else [(size, 1)] * count
+    parts = call.parts(x, axis, [size * count for size, count in pieces]) if pieces else []
+    items: list[Value | TensorRows] = [
+        _rows(call, part, axis, count) if count != 1 else part
+        for part, (_, count) in zip(parts, pieces, strict=True)
+    ]
     if sizes is None and not call["keepdims"]:
-        items = [call.one("Squeeze", item, axes=[axis]) for item in items]
+        items = [_without_axis(call, item, axis) for item in items]
     return _sequence(items, x.dtype)
+
+
+def _without_axis(call: Call, item: Value | TensorRows, axis: int) -> Value | TensorRows:
+    """Tensors of one element along an axis without it."""
+    if isinstance(item, TensorRows):
+        return TensorRows(call.one("Squeeze", item.stack, axes=[axis + 1]))
+    return call.one("Squeeze", item, axes=[axis])

@@ -151,6 +151,13 @@ def _involution(op: OperatorOp) -> SSAValue | None:
     return before.inputs[0] if before is not None else None
 
 
+def _all_parts(op: OperatorOp) -> SSAValue | None:
+    """The tensor that a Concat puts together again of all its parts, in order."""
+    split = _producer(op.inputs[0], "Split")
+    whole = split is not None and split["axis"] == op["axis"] and [*op.inputs] == [*split.outputs]
+    return split.inputs[0] if split is not None and whole else None
+
+
 def _padded_convolution(op: OperatorOp) -> Update | None:
     """Fold a Pad with zeros into the `pads` of the convolution that follows."""
     pad = _producer(op.inputs[0], "Pad")
@@ -183,6 +190,8 @@ def _general_rules(entry: OpSpec) -> Iterator[SimplificationRule]:
         yield _same_type
     if facts.permutes:
         yield _transpose_of_transpose
+    if facts.concatenates:
+        yield _all_parts
     if entry.most_inputs is None and facts.exact:
         yield _single
     if facts.idempotent:

@@ -85,6 +85,14 @@ class NetBuilder:
         """A value in another shape."""
         return self.one("Reshape", value, shape=[as_extent(size) for size in shape])
 
+    def moved(self, value: Value, source: int, target: int) -> Value:
+        """A value with one axis moved."""
+        if source == target:
+            return value
+        order = [axis for axis in range(value.rank) if axis != source]
+        order.insert(target, source)
+        return self.one("Transpose", value, perm=order)
+
     def emit_used(
         self, op_type: str, inputs: Inputs, attributes: Mapping[str, Any], used: Sequence[bool]
     ) -> list[Value]:

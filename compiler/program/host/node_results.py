@@ -1,14 +1,16 @@
 """The results of one node whose inputs are all known, by the same rules as compiled graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 import onnx
 
 from compiler.errors import THIS_RUN, RunInputError, UnsupportedOperatorError
+from compiler.frontend.builder import Builder
 from compiler.frontend.importing.context import ModelContext
 from compiler.frontend.importing.specialise import Scope, Specialiser
+from compiler.frontend.sequences import single_tensors
 from compiler.net.graph import Graph, Value, constant
 from compiler.program.host.registry import HostSequence
 
@@ -41,7 +43,7 @@ def node_results(
         raise UnsupportedOperatorError(
             "1 operator cannot be compiled:\n" + str(specialiser.problems[0])
         )
-    return {name: _content(scope.values[name]) for name in node.output if name}
+    return {name: _content(specialiser.builder, scope.values[name]) for name in node.output if name}
 
 
 def _value(name: str, value: Known) -> Value:
@@ -51,17 +53,26 @@ def _value(name: str, value: Known) -> Value:
         raise RunInputError(
             f"{name!r} is an empty optional, which OptionalHasElement can ask; {THIS_RUN}"
         )
-    if odd := {type(item).__name__ for item in value if not isinstance(item, np.ndarray)}:
+    sequence = value if isinstance(value, HostSequence) else HostSequence(value, "")
+    if sequence.constants is None:
+        sequence.constants = _constants(name, sequence)
+    items = sequence.constants
+    dtype = items[0].dtype if items else sequence.items_dtype or "float32"
+    return Value(name, items=items, item_dtype=dtype)
+
+
+def _constants(name: str, sequence: HostSequence) -> list[Value]:
+    """The tensors of a sequence as known values; raises RunInputError if it has others."""
+    if odd := {type(item).__name__ for item in sequence if not isinstance(item, np.ndarray)}:
         raise RunInputError(
             f"the sequence {name!r} holds {', '.join(sorted(odd))}, not tensors; {THIS_RUN}"
         )
-    items = [constant(f"{name}.{i}", v) for i, v in enumerate(cast(Sequence[Array], value))]
-    dtype = value.items_dtype if isinstance(value, HostSequence) else ""
-    return Value(name, items=items, item_dtype=items[0].dtype if items else dtype or "float32")
+    return [constant(f"{name}.{i}", array) for i, array in enumerate(sequence)]
 
 
-def _content(value: Value | None) -> Known:
+def _content(builder: Builder, value: Value | None) -> Known:
     assert value is not None
     if value.items is not None:
-        return HostSequence([item.content for item in value.items], value.item_dtype)
+        constants = single_tensors(builder, value.items)
+        return HostSequence([item.content for item in constants], value.item_dtype, constants)
     return value.content

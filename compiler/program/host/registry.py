@@ -6,6 +6,8 @@ from typing import Any
 
 import onnx
 
+from compiler.net.graph import Value
+
 HostValue = Any
 """An array, a list of them (a sequence) or of dictionaries (maps), or None (an empty optional)."""
 
@@ -20,12 +22,16 @@ class HostMap(dict[Any, Any]):
 
 
 class HostSequence(list[Any]):
-    """The items of a sequence, which have a dtype also if there are none; empty if nobody knows."""
+    """The items of a sequence, which have a dtype also if there are none; empty if nobody knows.
 
-    def __init__(self, items: Iterable[Any], dtype: str):
+    Its `constants` are the items as nodes compute with them, once they are made.
+    """
+
+    def __init__(self, items: Iterable[Any], dtype: str, constants: list[Value] | None = None):
         """Take the items; `dtype` is `str_` for texts."""
         super().__init__(items)
         self.items_dtype = dtype
+        self.constants = constants
 
 
 HostFunction = Callable[..., Sequence[HostValue]]
