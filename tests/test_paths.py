@@ -1,7 +1,10 @@
 """Paths that no file can have, or that are of another kind, through all public functions."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from socket import AF_UNIX, socket
 from typing import Any
 
 import pytest
@@ -33,8 +36,19 @@ PATHS: dict[str, Callable[[Path], str]] = {
     "below a loop of links": lambda folder: str(folder / "loop" / "below"),
     "a link to nothing": lambda folder: str(folder / "dangling"),
     "nothing": lambda folder: str(folder / "missing" / "file"),
+    "a FIFO": lambda folder: str(folder / "fifo"),
+    "a link to a FIFO": lambda folder: str(folder / "to-fifo"),
+    "a socket": lambda folder: str(folder / "socket"),
+    "a device": lambda folder: "/dev/zero",
 }
 """Paths by what is wrong with them, for one purpose at least."""
+
+
+READING = ("compile model", "compile schedule", "trusted", "several", "sign ", "load", "session")
+"""The beginnings of the calls that read a path: only these get a device."""
+
+SECONDS = 60
+"""The time for a call: one that waits for a writer or reads zeros has no end."""
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +112,16 @@ def test_errors_of_paths_are_our_own(
     (tmp_path / "file").write_text("text")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("nothing")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "to-fifo").symlink_to("fifo")
+    with socket(AF_UNIX) as listening:
+        listening.bind("socket")  # its absolute path may be too long
     wrong: dict[str, str] = {}
+    signal.signal(signal.SIGALRM, _too_long)
     for name, call in calls_with(PATHS[kind](tmp_path), modules, saved).items():
+        if kind == "a device" and not name.startswith(READING):
+            continue
+        signal.alarm(SECONDS)
         try:
             call()
         except FlowloomError as error:
@@ -107,4 +129,10 @@ def test_errors_of_paths_are_our_own(
                 wrong[name] = str(error)[:300]
         except Exception as error:
             wrong[name] = f"{type(error).__name__}: {str(error)[:300]}"
+        finally:
+            signal.alarm(0)
     assert not wrong
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"no end in {SECONDS} s")

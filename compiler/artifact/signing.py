@@ -180,7 +180,7 @@ def _public_key(path: KeyFile) -> "Ed25519PublicKey":
 
 def _key_text(path: KeyFile) -> bytes:
     try:
-        text = Path(path).read_bytes()
+        text = read_regular(path)
     except OSError as error:
         raise ArgumentError(f"cannot read the key {path}: {error.strerror or error}") from error
     if (count := text.count(b"-----BEGIN ")) > 1:  # the library would take the first

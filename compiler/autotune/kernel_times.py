@@ -11,7 +11,7 @@ from typing import Any
 from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import ArtifactError
 from compiler.schedule.kernels import KernelSpec
-from compiler.support.caches import write_whole
+from compiler.support.caches import read_regular, write_whole
 from compiler.verify.seals import unsealed_code
 
 FORMAT = 1
@@ -116,7 +116,7 @@ class KernelTimeDatabase:
     def load(cls, path: str | os.PathLike[str]) -> "KernelTimeDatabase":
         """Read a saved database; ArtifactError if it is damaged or of another format."""
         try:
-            data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+            data: Any = json.loads(read_regular(path))
             if data["format"] != FORMAT:
                 raise ArtifactError(f"{path}: format {data['format']}, this version reads {FORMAT}")
             return cls(

@@ -3,7 +3,6 @@
 import mmap
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +11,7 @@ from weakref import finalize
 import numpy as np
 
 from compiler.errors import ModelError
-
-_KINDS = {
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a directory",
-}
-
+from compiler.support.caches import check_regular
 
 _LARGEST_READ = 1 << 20
 """The bytes of a file up to which it is read: a map would cost more, and can change."""
@@ -141,11 +132,13 @@ def _opened(name: str, path: str, folder: ModelFolder) -> ExternalFile:
     """A file at a real path, opened once; `name` is the first tensor that needs it."""
     if path not in folder.files:
         try:
-            _check_regular(name, path, os.stat(path).st_mode)  # opening a FIFO or device may act
+            check_regular(path)  # opening a FIFO or device may act
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            _check_regular(name, path, os.fstat(descriptor).st_mode)
+            check_regular(descriptor)
             folder.files[path] = ExternalFile(path, descriptor)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise _missing(name, path, error.strerror or str(error)) from error
+        except ValueError as error:
             raise _missing(name, path, str(error)) from error
     return folder.files[path]
 
@@ -193,15 +186,6 @@ def _located(name: str, location: str, folder: ModelFolder) -> str:
             f"{real!r}{way}; put the file itself next to the model{remedy}"
         )
     return real
-
-
-def _check_regular(name: str, path: str, mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-        raise ModelError(
-            f"the data of tensor {name!r} would come from {path!r}, which is {kind}: put a file of "
-            "its bytes there"
-        )
 
 
 def _missing(name: str, path: str | Path, reason: str) -> ModelError:

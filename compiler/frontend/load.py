@@ -17,6 +17,7 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.hoisting import with_hoisted_tensors
 from compiler.frontend.node_order import in_order
 from compiler.frontend.tensors import bring_inside, initializers_of, inner_tensors
+from compiler.support.caches import check_regular
 
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 
@@ -61,6 +62,7 @@ def _loaded(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mod
     try:
         if isinstance(model, bytes):
             return onnx.load_model_from_string(model)
+        check_regular(model)
         return onnx.load(os.fspath(model), load_external_data=False)
     except OSError as error:
         raise ModelError(f"cannot read {os.fspath(model)!r}: {error.strerror or error}") from error

@@ -4,7 +4,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import parse_pipeline
@@ -13,6 +12,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from compiler.errors import PipelineError, ScheduleError
 from compiler.passes.base import GraphPass
 from compiler.passes.user import known_passes
+from compiler.support.caches import read_regular
 
 LOWERING = "lower-to-taskflow"
 """The pass that replaces groups by kernel launches."""
@@ -116,7 +116,7 @@ def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
     """
     path = os.fspath(file)
     try:
-        kind = json.loads(Path(path).read_text(encoding="utf-8"))["format"]
+        kind = json.loads(read_regular(path))["format"]
     except OSError as error:
         raise ScheduleError(f"cannot read the schedule {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:

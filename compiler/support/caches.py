@@ -78,10 +78,20 @@ def warn_without_cache(why: str) -> None:
         warnings.warn(f"{why}; working without a cache: {REMEDY}", stacklevel=3)
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise OSError unless a path leads to a regular file: reading others may never end."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
+
+
+def check_regular(path: str | os.PathLike[str] | int) -> None:
+    """Raise OSError unless a path or a descriptor is of a regular file: others may never end."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')}")
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:

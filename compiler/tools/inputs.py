@@ -12,6 +12,7 @@ from compiler.backends.memory import Array
 from compiler.errors import ShapeError
 from compiler.program.signature import ValueType
 from compiler.schedule.tasks import Allocation
+from compiler.support.caches import check_regular
 
 UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
@@ -23,6 +24,7 @@ UNREADABLE = (
 def read_inputs(path: Path) -> dict[str, Array]:
     """The arrays of a .npz by name; ShapeError for a file that is not one."""
     try:
+        check_regular(path)
         # numpy.load also reads files of a single array, which have no names
         with zipfile.ZipFile(path):
             pass

@@ -14,6 +14,7 @@ from compiler.ir.flatten import schedule_of
 from compiler.passes.pipeline import first_line, parse
 from compiler.passes.runner import Runner, verify
 from compiler.schedule.tasks import Schedule
+from compiler.support.caches import read_regular
 from compiler.verify.schedule_json import from_json
 
 
@@ -37,7 +38,7 @@ def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: boo
 def read_text(path: Path | None) -> str:
     """The text of a file, or of standard input; raises ModelError if it cannot be read."""
     try:
-        return sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
+        return sys.stdin.read() if path is None else read_regular(path).decode()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

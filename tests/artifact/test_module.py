@@ -159,7 +159,7 @@ def test_what_is_no_module_is_refused_by_name(wrong: str):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
 def test_a_pipe_in_place_of_the_manifest_is_refused(tmp_path: Path):
     os.mkfifo(tmp_path / "manifest.json")
-    with pytest.raises(ArtifactError, match="not a regular file"):
+    with pytest.raises(ArtifactError, match="it is a FIFO"):
         compiler.load(tmp_path)
 
 

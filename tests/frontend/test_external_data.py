@@ -140,7 +140,7 @@ def test_special_files_are_not_opened(
         pytest.fail("it was opened")
 
     monkeypatch.setattr(os, "open", fail)
-    with pytest.raises(ModelError, match=f"'w'.*which is {kind}"):
+    with pytest.raises(ModelError, match=f"'w'.*it is {kind}"):
         read(folder, external(location="special"))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from compiler.errors import ArtifactError
 from compiler.kernels.database.fields import Config, as_config
 from compiler.schedule.kernels import Launch
-from compiler.support.caches import write_whole
+from compiler.support.caches import read_regular, write_whole
 from compiler.verify.checked_json import checked_items, checked_record
 
 MAGIC = b"flowloom-tuning-3\n"
@@ -163,7 +163,7 @@ def write(content: bytes, path: str | os.PathLike[str]) -> None:
 def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Read a bundle; raises ArtifactError if it is damaged or of another format."""
     try:
-        content = Path(path).read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise ArtifactError(f"cannot read the bundle {path}: {error.strerror}") from error
     start = len(MAGIC) + 32

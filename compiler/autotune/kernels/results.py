@@ -17,7 +17,7 @@ from compiler.kernels.database.fields import (
     problem_fields,
     problem_key,
 )
-from compiler.support.caches import write_whole
+from compiler.support.caches import read_regular, write_whole
 
 FORMAT = 3
 
@@ -104,7 +104,7 @@ class ResultFile(ResultList):
 def load_results(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
     """Read results; raises ArtifactError if the file is none. A torn last line is left out."""
     try:
-        content = Path(path).read_bytes()
+        content = read_regular(path)
         text = (lzma.decompress(content) if content[:6] == XZ else content).decode()
         first, *lines = text[: text.rfind("\n") + 1].splitlines()
         fields: dict[str, Any] = json.loads(first)

@@ -1,7 +1,6 @@
 """`apply-constraints`: streams, order and waits that a user asks for in a file."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from compiler.schedule.symbolic import at_example_sizes
 from compiler.scheduling.constraints import Constraints, Tasks, constrain
 from compiler.scheduling.constraints_json import constraints_from_json
 from compiler.scheduling.subflows import waits_between
+from compiler.support.caches import read_regular
 from compiler.verify.conflicts import needed_waits
 
 
@@ -51,7 +51,7 @@ class ApplyConstraints(SchedulePass):
 
 def _read(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return read_regular(file).decode()
     except (OSError, ValueError) as error:  # NUL, or what is not UTF-8
         reason = error.strerror if isinstance(error, OSError) else error
         raise ScheduleError(f"cannot read {file}: {reason}") from None

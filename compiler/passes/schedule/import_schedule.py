@@ -1,7 +1,6 @@
 """`import-schedule`: take a schedule from a file in place of the one that the passes made."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -12,6 +11,7 @@ from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.ir.unflatten import unflattened
 from compiler.passes.base import SchedulePass
+from compiler.support.caches import read_regular
 from compiler.verify.equivalence import check_equivalent
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.schedule_json import from_json
@@ -39,7 +39,7 @@ class ImportSchedule(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replace the module's `taskflow.graph`."""
         try:
-            text = Path(self.file).read_text(encoding="utf-8")
+            text = read_regular(self.file).decode()
         except (OSError, ValueError) as error:  # NUL, or what is not UTF-8
             reason = error.strerror if isinstance(error, OSError) else error
             raise ScheduleError(f"cannot read {self.file}: {reason}") from None

@@ -31,7 +31,13 @@ from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.library.files import checksums
 from compiler.net.operators.registration import REGISTERED
-from compiler.support.caches import cache_directory, package_version, read_regular, write_whole
+from compiler.support.caches import (
+    cache_directory,
+    check_regular,
+    package_version,
+    read_regular,
+    write_whole,
+)
 from compiler.support.family import started_early
 from compiler.target.target import parse_target
 
@@ -238,6 +244,7 @@ def _is_settled(path: Path) -> bool:
 
 
 def _digest_of_file(path: Path) -> str | None:
+    check_regular(path)
     with path.open("rb") as file:
         return _digest(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 

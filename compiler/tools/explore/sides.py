@@ -22,6 +22,7 @@ from compiler.kernels.building.module import distinct_groups
 from compiler.program.loading import load_program
 from compiler.program.model import DynamicModule
 from compiler.program.segment import ProgramSegment
+from compiler.support.caches import read_regular
 from compiler.target.target import parse_target
 from compiler.tools.explore.collect import control_note, module_fact
 from compiler.tools.explore.configs import kernel_configs
@@ -155,7 +156,7 @@ def _with_dumps(module: Module, dump: Path) -> ModuleFact:
     facts: list[PassFact] = []
     last = ""
     for path in sorted(dump.glob("*.mlir")):
-        header, _, text = path.read_text(encoding="utf-8").partition("\n")
+        header, _, text = read_regular(path).decode().partition("\n")
         spec = header.removeprefix("// ").removeprefix("after ")
         same = text == last
         counts = {name: _count(name, text) for name in COUNTED}
