@@ -6,6 +6,7 @@ so that a machine meant to run all of them skips none in silence.
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ PACKAGES = {
     "g++": "g++",
     "hipcc": "hipcc",
     "llvm-objdump": "llvm",
+    "mkdocs": "mkdocs-material of Python, by pip install '.[docs]'",
     "npm": "npm",
     "nvcc": "nvidia-cuda-toolkit (12.3 or newer)",
     "qemu-aarch64": "qemu-user",
@@ -30,8 +32,10 @@ PACKAGES = {
 def find(program: str) -> str | None:
     """The path of a program; the newest of Debian's versions of clang++ where there is no other.
 
-    NVRTC, which is a library of Python's, is its name alone.
+    NVRTC and MkDocs, which are libraries of Python's, are their names alone.
     """
+    if program == "mkdocs":
+        return program if find_spec("material") and find_spec("mkdocstrings") else None
     if program == "nvrtc":
         return program if load_nvrtc() is not None else None
     versions = sorted(Path("/usr/bin").glob(f"{program}-[0-9]*"), key=lambda path: path.name)
