@@ -1,7 +1,8 @@
 """Every scheduling policy on the same kernels: simulated and measured time, streams, waits, memory.
 
     python benchmarks/schedulers.py [--models inception_v3 nasnetmobile] [--target cuda:sm_90:tf32]
-        [--ablations] [--json FILE] [--picture FILE.png] [--seconds 300]
+        [--policy FILE.py:FUNCTION --streams 4] [--ablations] [--json FILE] [--picture FILE.png]
+        [--seconds 300]
     python benchmarks/schedulers.py --prepare CASES --target cuda:sm_90:tf32    # where TVM is
     python benchmarks/schedulers.py --cases CASES --json FILE                   # where the GPU is
     python benchmarks/schedulers.py --cases CASES --record FILE.gz              # for simulator.py
@@ -12,6 +13,7 @@ On a GPU each kernel is timed alone first, and all policies work with these time
 model then take turns in one process, as one CUDA graph each. On the CPU, kernels' times are
 estimated. Every schedule is verified, and its outputs must be those of the sequential one, in every
 bit. Times are medians of 25 runs in wall microseconds; a policy that refuses a model has no row.
+`--policy` adds a stream policy of your own, and a model may be an ONNX file.
 With `--simulate` nothing runs: kernels' times are those of an earlier `--json` where `--costs`
 names one that has them all, else estimates. `auto` is the default search. Seconds are of one core.
 """
@@ -38,7 +40,7 @@ from benchmarks.scheduling.measure import (
     measured_costs,
     simulated,
 )
-from benchmarks.scheduling.policies import POLICIES, policies
+from benchmarks.scheduling.policies import POLICIES, own_policies, policies
 from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown, picture
 from compiler.schedule.choices import Mode
@@ -51,13 +53,24 @@ ABLATED = ("inception_v3", "nasnetmobile", "pnasnet5large")
 """The models of the ablations."""
 
 
+def model_name(text: str) -> str:
+    """A network of the zoo or an ONNX file."""
+    if text in zoo.names() or Path(text).is_file():
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is neither a file nor a model of the zoo: {', '.join(zoo.names())}"
+    )
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--models", nargs="+", choices=zoo.names(), default=BRANCHED + CHAINS)
+    parser.add_argument("--models", nargs="+", type=model_name, default=BRANCHED + CHAINS)
     parser.add_argument("--target", default="cpu")
+    parser.add_argument("--policy", action="append", default=[], metavar="FILE.py:FUNCTION")
+    parser.add_argument("--streams", type=int, default=4, help="the most that --policy may use")
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--prepare", type=Path)
     parser.add_argument("--cases", type=Path)
@@ -134,6 +147,7 @@ def measure(cases: list[Case], options: argparse.Namespace) -> list[dict[str, An
         for case in cases:
             costs = costs_of(case, options)
             competing = policies(options.ablations and case.model in ABLATED)
+            competing |= own_policies(options.policy, options.streams)
             futures.append((case, costs, pool.submit(plan, case, costs, competing)))
         for case, costs, future in futures:
             if expired():

@@ -41,7 +41,7 @@ class Planned:
 
 
 def prepare(model: str, target: str, jobs: int = 2) -> Case:
-    """Import, fuse and build a zoo model."""
+    """Import, fuse and build a model of the zoo or of a file."""
     from compiler.driver.build import annotate
     from compiler.frontend.importing import import_model
     from compiler.graph.targets import set_target
@@ -49,7 +49,7 @@ def prepare(model: str, target: str, jobs: int = 2) -> Case:
     from compiler.passes.pipeline import DEFAULT_PIPELINE, split_phases
     from examples import zoo
 
-    module = import_model(zoo.load(model)).module
+    module = import_model(zoo.load(model) if model in zoo.names() else model).module
     set_target(module, target)
     Runner().run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)

@@ -1,5 +1,6 @@
 """The schedules that compete, as options of the schedule passes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -59,6 +60,14 @@ PART_SIZES = {
     f"parts of {size}": Policy("ppd", 4, "ppd", size) for size in (1, 2, 4, 8, 16, 32, 64)
 }
 """The size of partitions on four streams."""
+
+
+def own_policies(functions: Sequence[str], streams: int) -> dict[str, Policy]:
+    """Stream policies of users' files, each given as `FILE.py:FUNCTION`, by their row's name."""
+    return {
+        f"{function.rpartition(':')[2]}, {streams}": Policy(f'"{function}"', streams)
+        for function in functions
+    }
 
 
 def policies(ablations: bool) -> dict[str, Policy]:

@@ -9,8 +9,13 @@ from benchmarks.scheduling.policies import AUTO, PART_SIZES, POLICIES, TABLE_4
 
 Row = dict[str, Any]
 
-ROWS = (*POLICIES, AUTO)
-"""The schedules that all tables have a row for."""
+
+def names(rows: Sequence[Row]) -> list[str]:
+    """The schedules that all tables have a row for: ours, those of users, and the search's."""
+    known = {*POLICIES, *TABLE_4, *PART_SIZES, AUTO}
+    compared = [name for row in rows for name in (*row["policies"], *row["refused"])]
+    own = [name for name in dict.fromkeys(compared) if name not in known]
+    return [*POLICIES, *own, AUTO]
 
 
 def mode_of(row: Row) -> str:
@@ -54,7 +59,7 @@ def _model(row: Row) -> str:
             f"{1e3 * p['search seconds']:.0f}",
         ]
         for name, p in row["policies"].items()
-        if name in ROWS
+        if name in names([row])
     ]
     refused = "".join(f"\n{name}: {why}" for name, why in row["refused"].items())
     title = f"{row['model']}, {row['target']}, {mode}"
@@ -70,7 +75,7 @@ def _measured(figures: Row, mode: str) -> str:
 def _speedups(rows: Sequence[Row]) -> str:
     """One stream's time over each policy's."""
     lines: list[list[str]] = []
-    for name in ROWS:
+    for name in names(rows):
         ratios = [_ratio(row, name) for row in rows]
         known = [ratio for ratio in ratios if ratio]
         mean = exp(sum(map(log, known)) / len(known)) if known else 0.0
@@ -124,12 +129,12 @@ def picture(rows: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(14, 5))
-    names = [name for name in ROWS if name != "sequential"]
-    for index, name in enumerate(names):
-        places = [i + (index - len(names) / 2) * 0.9 / len(names) for i in range(len(rows))]
+    bars = [name for name in names(rows) if name != "sequential"]
+    for index, name in enumerate(bars):
+        places = [i + (index - len(bars) / 2) * 0.9 / len(bars) for i in range(len(rows))]
         color = pyplot.colormaps["tab20"](index)
         ratios = [_ratio(row, name) for row in rows]
-        axes.bar(places, ratios, 0.9 / len(names), label=name, color=color)
+        axes.bar(places, ratios, 0.9 / len(bars), label=name, color=color)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_xticks(range(len(rows)), [row["model"] for row in rows])
     axes.set_ylabel("speed-up over one stream")

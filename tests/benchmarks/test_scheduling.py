@@ -13,7 +13,14 @@ from benchmarks.pass_scaling import synthetic
 from benchmarks.scaling import SHAPES, decisions, module_of, passes
 from benchmarks.schedulers import costs_of, row_of
 from benchmarks.scheduling.cases import Case, Planned, plan
-from benchmarks.scheduling.policies import PART_SIZES, POLICIES, TABLE_4, Policy, policies
+from benchmarks.scheduling.policies import (
+    PART_SIZES,
+    POLICIES,
+    TABLE_4,
+    Policy,
+    own_policies,
+    policies,
+)
 from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown
 from benchmarks.simulator import HOST
@@ -72,6 +79,25 @@ def test_refusals_and_errors_are_shown():
         del figures["measured us"], figures["same bits"]
     assert "| nimble | 50 | - |" in markdown([row])
     assert "| nimble | 2.00 | 2.00 | 2.00 |" in markdown([row, row])
+
+
+def test_a_users_policy_has_a_line_in_each_table(tmp_path: Path):
+    file = tmp_path / "own.py"
+    file.write_text(
+        "from compiler.scheduling.policies.assignment import Assignment\n"
+        "def one(dag, streams): return Assignment([streams - 1] * len(dag))\n"
+    )
+    own = own_policies([f"{file}:one"], 3)
+    outcomes = planned(24, {"sequential": POLICIES["sequential"], **own})
+    outcome = outcomes["one, 3"]
+    assert isinstance(outcome, Planned), outcome
+    assert {task.stream for task in outcome.schedule.tasks} == {2}
+    times = {"simulated us": {"streams": 50.0}}
+    rows = {name: {**outcome.figures, **times} for name in ("sequential", "one, 3")}
+    row: dict[str, Any] = {"model": "m", "target": "cpu", "policies": rows, "refused": {}}
+    text = markdown([row, row])
+    assert "| one, 3 | 50 | - | 1 | " in text
+    assert "| one, 3 | 1.00 | 1.00 | 1.00 |" in text
 
 
 def test_the_search_is_simulated_and_shown_without_a_device():
