@@ -42,10 +42,16 @@ def blocks(page: str) -> list[Block]:
 
 
 def run_command(line: str) -> None:
-    """Run one line of a shell block here: `flowloom`, `python FILE`, `cat FILE...` or `ls`."""
+    """Run one line of a shell block here: `flowloom`, `python FILE`, `cat FILE...` or `ls`.
+
+    A script of the project runs in another process.
+    """
     program, *arguments = shlex.split(line, comments=True)
     if program == "flowloom":
         assert main(arguments) == (1 if line.endswith("# fails") else 0), line
+    elif program == "python" and arguments[0].startswith("benchmarks/"):
+        command = [sys.executable, str(DOCS.parent / arguments[0]), *arguments[1:]]
+        print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     elif program == "python":
         runpy.run_path(arguments[0])
     elif program == "cat":
@@ -86,7 +92,13 @@ EMULATES = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulate
 
 @pytest.mark.parametrize(
     "page",
-    ["adding-a-pass.md", "debugging-a-pass.md", pytest.param("tour.md", marks=EMULATES)],
+    [
+        "adding-a-pass.md",
+        "debugging-a-pass.md",
+        "comparing-policies.md",
+        "writing-a-policy.md",
+        pytest.param("tour.md", marks=EMULATES),
+    ],
 )
 def test_a_page_can_be_followed(
     page: str,
