@@ -23,6 +23,7 @@ from compiler.net.operators.registration import REGISTERED
 from compiler.target.devices import DEVICES
 from compiler.tools.cli import main
 from tests.kernels.gpu.emulator import COMPILER
+from tests.tools import needs
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -42,12 +43,18 @@ def blocks(page: str) -> list[Block]:
 
 
 def run_command(line: str) -> None:
-    """Run one line of a shell block here: `flowloom`, `python FILE`, `cat FILE...` or `ls`.
+    """Run one line of a shell block here, as `flowloom`, `python FILE`, `cat FILE...` and `ls` are.
 
-    A script of the project runs in another process.
+    A script of the project runs in another process, as do programs of other projects.
     """
     program, *arguments = shlex.split(line, comments=True)
-    if program == "flowloom":
+    if program in ("cmake", "ctest", "openssl"):
+        print(
+            subprocess.run(
+                [program, *arguments], check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
+        )
+    elif program == "flowloom":
         assert main(arguments) == (1 if line.endswith("# fails") else 0), line
     elif program == "python" and arguments[0].startswith("benchmarks/"):
         command = [sys.executable, str(DOCS.parent / arguments[0]), *arguments[1:]]
@@ -139,6 +146,15 @@ def test_the_page_on_targets_can_be_followed(
     monkeypatch.chdir(tmp_path)
     follow("adding-a-target.md", capsys)
     assert "sm_121" in DEVICES
+
+
+@needs("cmake", "g++")
+@pytest.mark.usefixtures("_own_entries")
+def test_the_page_on_deploying_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    follow("deploying.md", capsys)
 
 
 def test_no_entry_of_those_pages_is_left():
