@@ -1,7 +1,9 @@
 """Generated documentation is fresh, and what the README and the page of commands show is true."""
 
 import re
+from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any, cast
 
 from compiler.passes import PASSES
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse
@@ -11,6 +13,7 @@ from tests.pages.pass_docs import pass_reference
 from tests.pages.substitution_docs import substitution_reference
 
 ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 def test_passes_page_is_fresh():
@@ -30,7 +33,7 @@ def test_every_pass_option_is_documented():
 
 def test_the_page_of_commands_shows_the_default_pipeline():
     page = (ROOT / "docs" / "commands.md").read_text()
-    shown = re.search(r"```\n(lower-quantised.*?)```", page, re.DOTALL)
+    shown = re.search(r"```text\n(lower-quantised.*?)```", page, re.DOTALL)
     assert shown is not None
     assert parse(shown[1]) == parse(DEFAULT_PIPELINE)
 
@@ -49,6 +52,69 @@ def test_ci_runs_the_readme_test_command():
     assert command[0] in (ROOT / ".ci" / "run").read_text()
 
 
+def commands_of(parser: ArgumentParser) -> dict[str, ArgumentParser]:
+    """The commands of a parser by name."""
+    choices: list[Any] = [action.choices for action in parser._actions]  # pyright: ignore
+    commands: dict[str, ArgumentParser] = {}
+    for choice in choices:
+        if isinstance(choice, dict):
+            commands |= cast(dict[str, ArgumentParser], choice)
+    return commands
+
+
+def unknown_options(parser: ArgumentParser, line: str) -> list[str]:
+    """The options of a line after `flowloom` that its command does not have.
+
+    Of a command whose step is left out, those that none of its steps has.
+    """
+    commands = commands_of(parser)
+    word = next((word for word in line.split() if word[0] != "-"), "")
+    if word in commands:
+        before, _, after = line.partition(word)
+        return [*_unknown(parser, before), *unknown_options(commands[word], after)]
+    parsers = [*commands.values()] or [parser]
+    return min((_unknown(step, line) for step in parsers), key=len)
+
+
+def _unknown(parser: ArgumentParser, line: str) -> list[str]:
+    options = {option for action in parser._actions for option in action.option_strings}  # pyright: ignore
+    return [word for word in re.findall(r"(?<![\w-])--[a-z][\w-]*", line) if word not in options]
+
+
+def test_commands_in_pages_have_the_options_that_they_are_shown_with():
+    parser = make_parser()
+    shown = 0
+    wrong: list[str] = []
+    for page in PAGES:
+        text = re.sub(r"\n {8,}(?=\[)", " ", page.read_text())
+        for line in re.findall(r"(?:^|`)flowloom ([^`\n#]*)", text, re.MULTILINE):
+            shown += 1
+            command = re.sub(r"'[^']*'", "", line)
+            wrong += [f"{page.name}: {line}: {o}" for o in unknown_options(parser, command)]
+    assert shown > 100
+    assert not wrong
+
+
+def test_modules_and_scripts_in_pages_exist():
+    missing: list[str] = []
+    for page in PAGES:
+        text = page.read_text()
+        files = re.findall(r"\b(?:benchmarks|examples|compiler|tests)/[\w/]+\.\w+", text)
+        modules = re.findall(r"python -m ((?:tests|examples)[\w.]*)", text)
+        paths = {*files, *(name.replace(".", "/") for name in modules)}
+        made = set(re.findall(r"^(?:#|//) (.*)$", text, re.MULTILINE))
+        for path in sorted(paths - made):
+            exists = any((ROOT / f"{path}{suffix}").exists() for suffix in ("", ".py"))
+            missing += [] if exists else [f"{page.name}: {path}"]
+    assert not missing
+
+
+def test_unknown_options_are_seen():
+    parser = make_parser()
+    assert unknown_options(parser, "compile m -o x --target cuda --nope 1") == ["--nope"]
+    assert unknown_options(parser, "tune status --nope") == ["--nope"]
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
@@ -58,7 +124,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_links_of_pages_lead_somewhere():
     broken: list[str] = []
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+    for page in PAGES:
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             if "://" in link:
                 continue

@@ -44,3 +44,14 @@ def register() -> None:
 
 def test_the_examples_are_all_there():
     assert len(EXAMPLES) == 4
+
+
+def test_shells_are_completed(capsys: pytest.CaptureFixture[str]):
+    """The lines of the page, whose scripts go to this process instead of a user's files."""
+    pytest.importorskip("shtab", reason="shtab is an extra")
+    (lines,) = (block.text for block in PAGE[2:] if block.language == "sh")
+    for line in lines.splitlines():
+        command, _, file = line.partition(" > ")
+        assert file.startswith("~/")
+        run_command(command)
+        assert "compile" in capsys.readouterr().out
