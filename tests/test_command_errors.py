@@ -142,7 +142,10 @@ def test_files_that_are_something_else_are_one_line(
         (["bisect", "MODEL", "-o", "REPRO"], "repro.npz: it is a directory; name a file in it"),
         (["run", "MODEL", "--inputs", "none.npz"], "cannot read inputs from none.npz: No such"),
         (["bench", "MODEL", "--inputs", "FILE"], "cannot read inputs from FILE: File is not a zip"),
-        (["trace", "MODEL", "-o", "t", "--inputs", "FULL"], "cannot read inputs from FULL: it is a directory"),
+        (
+            ["trace", "MODEL", "-o", "t", "--inputs", "FULL"],
+            "cannot read inputs from FULL: it is a directory",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_found_before_the_work(

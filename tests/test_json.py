@@ -1,4 +1,4 @@
-"""Every command with `--json` prints one object, whose keys docs/commands.md lists."""
+"""Every command with `--json` prints one object, whose keys docs/json.md lists."""
 
 import json
 import re
@@ -13,7 +13,7 @@ import compiler
 from compiler.tools.cli import main
 from compiler.tools.cli.parser import make_parser
 
-PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[1] / "docs" / "json.md"
 
 LINES = {
     "compile": "compile MODEL -o NEW",

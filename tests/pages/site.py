@@ -52,7 +52,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Docstrings name pages as files of the repository: make these links."""
+    """Docstrings name pages as files of the repository: make these links.
+
+    GitHub wants bars in the code of a table with backslashes, which Python-Markdown would show.
+    """
+    html = re.sub(r"<code>[^<]*</code>", lambda match: match[0].replace("\\|", "|"), html)
     if page.file.src_uri != "api.md":
         return html
 
