@@ -8,7 +8,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.gpu.templates.top_k.template import ITEMS, Config, Merging, Problem, SortRows
+from compiler.kernels.arithmetic import round_up
+from compiler.kernels.gpu.templates.top_k.template import (
+    ITEMS,
+    SAMPLES,
+    Config,
+    Merging,
+    Problem,
+    SampledMerge,
+    SortRows,
+)
 from compiler.kernels.group import Node
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
@@ -43,7 +52,16 @@ def test_extremes_and_ties_of_every_dtype():
 
 @pytest.mark.parametrize(
     ("length", "count", "launches"),
-    [(256, 256, 1), (257, 257, 2), (700, 3, 2), (700, 128, 3), (700, 129, 3), (1500, 1500, 4)],
+    [
+        (256, 256, 1),
+        (257, 257, 2),
+        (700, 3, 2),
+        (700, 128, 3),
+        (700, 129, 2),
+        (3000, 3000, 2),
+        (3073, 3073, 5),
+        (3400, 300, 5),
+    ],
 )
 def test_long_rows_are_selected_or_merged(length: int, count: int, launches: int):
     x = draw((2, length), "float32", length)
@@ -67,7 +85,33 @@ def test_any_shape_axis_and_count(
 
 
 def test_wide_keys_are_merged():
-    assert check(draw((1, 600), "float64"), 400, config=SMALL) == 3
+    assert check(draw((1, 600), "float64"), 400, config=SMALL) == 2
+
+
+@pytest.mark.parametrize("tiles", [3, 12])
+def test_any_order_is_merged_at_once(tiles: int):
+    """Between two samples may be entries of one tile or of all, and none of some."""
+    length = tiles * SMALL.tile
+    places = numpy.arange(length, dtype=numpy.int32)
+    dealt = places % tiles * SMALL.tile + places // tiles
+    early = numpy.where(places % 17, 0, places)
+    uneven = places // 16 * 16 + numpy.where(places % 16 == 15, 0, SMALL.tile)
+    rows = numpy.stack([places, -places, dealt, numpy.zeros_like(places), early, uneven])
+    for count in (length, length - 5, length // 2):
+        assert check(rows, count, largest=False, config=SMALL) == 2
+    assert check(rows[:, 1:-3], length - 4, config=SMALL) == 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(3, 16), st.sampled_from([32, 64, 128, 256]), st.data())
+def test_two_tiles_hold_what_is_between_samples(lists: int, threads: int, data: st.DataObject):
+    """By regular sampling; the worst is drawn: all of each list but a sample's share."""
+    tile = Config(threads).tile
+    merge = SampledMerge(lists, 1)
+    spacing = tile // SAMPLES
+    taken = [data.draw(st.integers(0, spacing - 1)) for _ in range(lists - 1)]
+    padded = sum(round_up(entries, ITEMS) for entries in [tile, *taken])
+    assert padded <= 2 * tile or not merge.fits(tile)
 
 
 def test_a_result_that_nothing_uses_is_left_out():
@@ -108,15 +152,20 @@ def test_the_steps_are_at_most_n_log_n(length: int, part: float, rows: int, thre
     assert steps <= 8 * (rows * length * log2(max(2, length)) + config.tile * ITEMS)
 
 
-def test_the_steps_are_those_of_the_grids():
-    problem = problem_of(2, 5000, 5000)
+@pytest.mark.parametrize(("length", "kind"), [(5000, SampledMerge), (40_000, Merging)])
+def test_the_steps_are_those_of_the_grids(length: int, kind: type):
+    problem = problem_of(2, length, length)
     config = estimated("top_k", problem, TARGET)
-    kernel = SortRows().emit(of_length(5000, 5000, 2), problem, config, TARGET)
+    kernel = SortRows().emit(of_length(length, length, 2), problem, config, TARGET)
+    launches = problem.launches(config)
     grids = [prod(launch.grid) for launch in kernel.launches]
-    assert grids == [launch.blocks for launch in problem.launches(config)]
-    assert all(prod(launch.block) == config.threads for launch in kernel.launches)
-    merges = [x for x in problem.launches(config) if isinstance(x, Merging)]
-    assert all(x.blocks * config.tile >= 2 * 5000 for x in merges)
+    assert grids == [launch.blocks for launch in launches]
+    sampled = [2 if isinstance(launch, SampledMerge) else 1 for launch in launches]
+    threads = [prod(launch.block) for launch in kernel.launches]
+    assert threads == [config.threads * times for times in sampled]
+    merges = launches[1:]
+    assert merges
+    assert all(isinstance(x, kind) and x.blocks * config.tile >= 2 * length for x in merges)
 
 
 def test_an_estimate_grows_with_the_rows():

@@ -14,13 +14,23 @@ from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.kernels.template import KernelSource, Template
 from compiler.schedule.kernels import Launch
+from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 ITEMS = 8
 """Entries of a thread."""
 
+WARP_ROUNDS = 5
+"""Merges after which the entries of a warp are one list."""
+
 POSITION_BYTES = 4
+
+SAMPLES = 16
+"""Samples of a sorted tile, and the most tiles of a row that one launch merges."""
+
+MOST_SHARED = DEFAULT_SHARED_BYTES - 1024
+"""Bytes of shared memory for the entries and samples of a merge, which has some numbers besides."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,17 @@ class Sorting:
         """The places of a row of the lists that it writes."""
         return self.lists * self.kept
 
+    @property
+    def merges(self) -> float:
+        """How often a block merges its entries; by shuffles within a warp it takes a fifth."""
+        rounds = (self.segment // ITEMS).bit_length() - 1
+        return 1 + 0.2 * min(rounds, WARP_ROUNDS) + max(0, rounds - WARP_ROUNDS)
+
     def steps(self, tile: int) -> int:
-        """Entries that all blocks move: `ITEMS` times in registers, then once a merge."""
-        return self.blocks * tile * (ITEMS + (self.segment // ITEMS).bit_length() - 1)
+        """Entries that all blocks move: `ITEMS` times in registers, then once a step of a merge."""
+        rounds = (self.segment // ITEMS).bit_length() - 1
+        steps = sum(2 + i if i < WARP_ROUNDS else 1 for i in range(rounds))
+        return self.blocks * tile * (ITEMS + steps)
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,7 @@ class Merging:
     width: int
     kept: int
     blocks: int
+    merges = 3
 
     @property
     def stored(self) -> int:
@@ -83,6 +102,33 @@ class Merging:
         """Entries moved by all blocks, and the comparisons of bisections."""
         own = 2 * tile + tile // ITEMS * tile.bit_length()
         return self.blocks * (own + 2 * self.width.bit_length())
+
+
+@dataclass(frozen=True)
+class SampledMerge:
+    """The last launch of rows of a few sorted tiles, which merges them all at once.
+
+    A block of twice the threads has the entries between two samples, of a tile on average.
+    """
+
+    lists: int
+    blocks: int
+
+    @property
+    def merges(self) -> int:
+        """How often a block merges its entries; finding them takes as long as three times."""
+        return 3 + (self.lists - 1).bit_length()
+
+    def fits(self, tile: int) -> bool:
+        """Whether two tiles hold what may be between samples, each list in whole threads."""
+        between = tile + (self.lists - 1) * (tile // SAMPLES - 1)
+        return self.lists <= SAMPLES and between + self.lists * (ITEMS - 1) <= 2 * tile
+
+    def steps(self, tile: int) -> int:
+        """Entries moved by all blocks, and the comparisons of and with samples."""
+        ranked = self.lists**2 * SAMPLES * SAMPLES.bit_length()
+        divided = 2 * self.lists * tile // SAMPLES
+        return self.blocks * (2 * tile * (self.merges - 2) + ranked + divided)
 
 
 @dataclass(frozen=True)
@@ -99,11 +145,12 @@ class Problem(AxisRows):
         """The bytes of a key and a position: keys of fewer than 32 bits are widened."""
         return 16 if ELEMENT_BYTES[self.dtype] == 8 else 4 + POSITION_BYTES
 
-    def launches(self, config: Config) -> Sequence[Sorting | Merging]:
+    def launches(self, config: Config) -> Sequence["Step"]:
         """The launches with a config.
 
         If at most half of a tile is wanted, the first of each tile become rows that are sorted
-        again; else tiles are merged in pairs. Either takes O(n log n) steps for a row of n.
+        again; else tiles are merged, a few at once and many in pairs. Each takes O(n log n) steps
+        for a row of n.
         """
         if self.length <= config.tile or 2 * self.count <= config.tile:
             return [*self._selections(config)]
@@ -121,10 +168,15 @@ class Problem(AxisRows):
                 return
             length = sorting.stored
 
-    def _merges(self, config: Config) -> Iterator[Sorting | Merging]:
+    def _merges(self, config: Config) -> Iterator["Step"]:
         tile = config.tile
         length, kept = round_up(self.length, tile), round_up(self.count, tile)
         yield Sorting(self.length, tile, tile, self.rows * length // tile)
+        at_once = SampledMerge(length // tile, self.rows * kept // tile)
+        entries = 2 * tile * (ITEMS + 1) // ITEMS + at_once.lists * SAMPLES
+        if at_once.fits(tile) and entries * self.entry_bytes <= MOST_SHARED:
+            yield at_once
+            return
         width = tile
         while width < length:
             pairs = ceil_div(length, 2 * width)
@@ -134,13 +186,18 @@ class Problem(AxisRows):
 
     def workspaces(self, config: Config) -> tuple[int, ...]:
         """The bytes of the lists that launches write in turns; the last one writes the results."""
-        stored = [launch.stored for launch in self.launches(config)[:-1]]
+        launches = self.launches(config)[:-1]
+        stored = [launch.stored for launch in launches if not isinstance(launch, SampledMerge)]
         sizes = [max(own, default=0) for own in (stored[::2], stored[1::2])]
         return tuple(self.rows * size * self.entry_bytes for size in sizes if size)
 
     def steps(self, config: Config) -> int:
         """Entries moved and compared by all launches."""
         return sum(launch.steps(config.tile) for launch in self.launches(config))
+
+
+Step = Sorting | Merging | SampledMerge
+"""A launch."""
 
 
 def read_top_k(group: Group) -> Problem | None:
@@ -164,8 +221,10 @@ def read_top_k(group: Group) -> Problem | None:
     )
 
 
-def _call(launch: Sorting | Merging, first: bool, target: str) -> str:
+def _call(launch: Step, first: bool, target: str) -> str:
     """The function that a launch calls."""
+    if isinstance(launch, SampledMerge):
+        return f"merge_sampled<Problem, {launch.lists}, {SAMPLES}>(entries, {target})"
     if isinstance(launch, Merging):
         sizes = f"{launch.length}, {launch.width}, {launch.kept}"
         return f"merge_lists<Problem, {sizes}>(entries, {target})"
@@ -268,11 +327,10 @@ class SortRows(Template[Problem, Config, GpuTarget]):
         shared = config.tile * problem.entry_bytes
         resident = device.sms * device.resident_blocks(config.threads, REGISTERS, shared)
         for launch in problem.launches(config):
-            merges = (launch.segment // ITEMS).bit_length() if isinstance(launch, Sorting) else 3
             waves = ceil_div(launch.blocks, resident)
             traffic = 2 * launch.blocks * shared / device.bandwidth / 1000
             moved = launch.steps(config.tile) / (device.sms * ENTRIES)
-            total += LAUNCH_US + max(traffic, moved, waves * MERGE_US * merges)
+            total += LAUNCH_US + max(traffic, moved, waves * MERGE_US * launch.merges)
         return 1e3 * total
 
     def emit(
@@ -296,9 +354,13 @@ class SortRows(Template[Problem, Config, GpuTarget]):
                 parameters += result_parameters(group, problem)
                 to = results_text(group, problem)
             else:
+                assert not isinstance(launch, SampledMerge), (
+                    "it writes whole rows, so it is the last"
+                )
                 parameters.append(restricted("EntryOf<Problem>*", "lists", scratch + i % 2))
                 to = _lists(launch)
-            bare = Launch(f"{group.name}_{i}", (), (launch.blocks, 1, 1), (config.threads, 1, 1))
+            threads = config.threads * (2 if isinstance(launch, SampledMerge) else 1)
+            bare = Launch(f"{group.name}_{i}", (), (launch.blocks, 1, 1), (threads, 1, 1))
             text, complete = kernel(bare, parameters, _call(launch, first, to))
             parts.append(text)
             made.append(complete)

@@ -2,9 +2,10 @@
 //
 // An entry is a key with the position that it comes from. Keys are unsigned and smaller for what comes
 // first; of equal keys the earlier position comes first, so that no two entries are equal and the result
-// depends on nothing but the data. A block sorts a tile by merging: threads sort their own entries, then
-// neighbouring lists are merged until they are as long as a segment. Each thread finds its part of a merge
-// by bisection ("merge path", Green, McColl and Bader 2012), so that all have as much to do.
+// depends on nothing but the data. A block sorts a tile by merging: threads sort their own entries, the lanes
+// of a warp merge theirs by shuffles, then neighbouring lists are merged until they are as long as a segment.
+// Each thread finds its part of such a merge by bisection ("merge path", Green, McColl and Bader 2012), so that
+// all have as much to do.
 //
 // `P` holds the constants of one problem; a `Source` gives the entries of rows, a `Target` takes those of
 // lists by row, list and place.
@@ -143,6 +144,48 @@ __device__ __forceinline__ void sort_own(E (&own)[ITEMS]) {
   }
 }
 
+__device__ __forceinline__ uint32_t other_lane(uint32_t key, int mask) { return __shfl_xor_sync(~0u, key, mask, 32); }
+__device__ __forceinline__ uint64_t other_lane(uint64_t key, int mask) {
+  return static_cast<uint64_t>(other_lane(static_cast<uint32_t>(key >> 32), mask)) << 32 |
+         other_lane(static_cast<uint32_t>(key), mask);
+}
+
+// Compares each entry of a lane with one of the lane that differs by `mask`, in reverse order if REVERSED, and
+// keeps the later one in the `upper` lane, the earlier one in the other.
+template <bool REVERSED, class E, int ITEMS>
+__device__ __forceinline__ void exchange(E (&own)[ITEMS], int mask, bool upper) {
+  E others[ITEMS];
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const E& sent = own[REVERSED ? ITEMS - 1 - i : i];
+    others[i] = {other_lane(sent.key, mask), static_cast<int>(other_lane(static_cast<uint32_t>(sent.position), mask))};
+  }
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) own[i] = others[i].before(own[i]) != upper ? others[i] : own[i];
+}
+
+// Merges the sorted entries of lanes until those of LANES neighbours are a list (bitonic merges, Batcher 1968).
+template <int LANES, class E, int ITEMS>
+__device__ __forceinline__ void merge_lanes(E (&own)[ITEMS]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int width = 1; width < LANES; width *= 2) {
+    exchange<true>(own, 2 * width - 1, lane & width);
+#pragma unroll
+    for (int other = width / 2; other > 0; other /= 2) exchange<false>(own, other, lane & other);
+#pragma unroll
+    for (int other = ITEMS / 2; other > 0; other /= 2) {
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++) {
+        if (i & other) continue;
+        const E low = own[i], high = own[i + other];
+        const bool swapped = high.before(low);
+        own[i] = swapped ? high : low, own[i + other] = swapped ? low : high;
+      }
+    }
+  }
+}
+
 // Sorts segments of SEGMENT positions of rows of LENGTH; a tile has one or several. Those beyond the end of
 // a row come after all others.
 template <class P, int LENGTH, int SEGMENT, class Source, class Target>
@@ -167,8 +210,10 @@ __device__ __forceinline__ void sort_tiles(const Source& source, const Target& t
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) own[i] = tile[mine + i];
   sort_own(own);
+  constexpr int LANES = SEGMENT / P::ITEMS < 32 ? SEGMENT / P::ITEMS : 32;
+  merge_lanes<LANES>(own);
 #pragma unroll 1
-  for (int width = P::ITEMS; width < SEGMENT; width *= 2) {
+  for (int width = LANES * P::ITEMS; width < SEGMENT; width *= 2) {
 #pragma unroll
     for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
     __syncthreads();
@@ -226,5 +271,104 @@ __device__ __forceinline__ void merge_lists(const EntryOf<P>* entries, const Tar
   for (int i = 0; i < P::ITEMS; i++) {
     const int at = i * P::THREADS + threadIdx.x;
     target(row, pair, before + at, tile[at]);
+  }
+}
+
+// How many of a tile's samples come before an entry.
+template <int SAMPLES, class E>
+__device__ __forceinline__ int samples_before(const E* samples, const E& entry) {
+  int count = 0;
+#pragma unroll
+  for (int half = SAMPLES / 2; half > 0; half /= 2) count += samples[count + half - 1].before(entry) ? half : 0;
+  return count + samples[count].before(entry);
+}
+
+// Merges LISTS sorted tiles of each row at once. Samples are SPACING entries apart in each tile. A block writes
+// what is between two samples that are a tile's number of samples apart in the order of all of a row's: at most
+// TILE + (LISTS - 1) * (SPACING - 1) entries ("regular sampling", Shi and Schaeffer 1992), whatever the data.
+// Two tiles hold them, with lists that begin at multiples of a thread's entries.
+template <class P, int LISTS, int SAMPLES, class Target>
+__device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const Target& target) {
+  constexpr int ITEMS = P::ITEMS, TILE = P::THREADS * ITEMS, SPACING = TILE / SAMPLES, THREADS = 2 * P::THREADS;
+  constexpr int PARTS = (P::COUNT + TILE - 1) / TILE, SHARERS = THREADS / (2 * SAMPLES);
+  using E = EntryOf<P>;
+  __shared__ E merged[2 * (TILE + TILE / ITEMS)], samples[LISTS * SAMPLES], bounds[2];
+  __shared__ int splits[2][LISTS], starts[LISTS + 1];
+  const Spread<E, ITEMS> tile{merged, 0};
+  const int row = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
+  const E* const lists = entries + static_cast<int64_t>(row) * LISTS * TILE;
+  for (int i = threadIdx.x; i < LISTS * SAMPLES; i += THREADS) samples[i] = lists[(i + 1) * SPACING - 1];
+  __syncthreads();
+  for (int i = threadIdx.x; i < LISTS * SAMPLES; i += THREADS) {
+    int rank = i % SAMPLES;
+    for (int other = 0; other < LISTS; other++) {
+      if (other != i / SAMPLES) rank += samples_before<SAMPLES>(samples + other * SAMPLES, samples[i]);
+    }
+    for (int side = 0; side < 2; side++) {
+      if (rank == (part + side) * SAMPLES - 1) bounds[side] = samples[i];
+    }
+  }
+  __syncthreads();
+  {  // the entries of each list up to each bound: those up to a sample, and some of the next ones
+    const int side = threadIdx.x / SHARERS % 2, list = threadIdx.x / SHARERS / 2;
+    int count = 0;
+    if (list < LISTS && part + side > 0) {
+      const E bound = bounds[side];
+      const int size = P::LENGTH - list * TILE < TILE ? P::LENGTH - list * TILE : TILE;
+      int before = samples_before<SAMPLES>(samples + list * SAMPLES, bound) * SPACING;
+      before = before < size ? before : size;
+      for (int i = threadIdx.x % SHARERS; i < SPACING && before + i < size; i += SHARERS) {
+        count += !bound.before(lists[list * TILE + before + i]);
+      }
+      if (threadIdx.x % SHARERS == 0) count += before;
+    }
+#pragma unroll
+    for (int other = SHARERS / 2; other > 0; other /= 2) count += __shfl_xor_sync(~0u, count, other, 32);
+    if (list < LISTS && threadIdx.x % SHARERS == 0) splits[side][list] = count;
+  }
+  __syncthreads();
+  int first = 0, size = 0;
+  for (int list = 0; list < LISTS; list++) first += splits[0][list], size += splits[1][list] - splits[0][list];
+  if (threadIdx.x <= LISTS) {
+    int start = 0;
+    for (int list = 0; list < threadIdx.x; list++) {
+      start += (splits[1][list] - splits[0][list] + ITEMS - 1) / ITEMS * ITEMS;
+    }
+    starts[threadIdx.x] = start;
+  }
+  __syncthreads();
+  const auto list_at = [&](int place) {  // the last one that begins there or before
+    int list = 0;
+#pragma unroll
+    for (int half = SAMPLES / 2; half > 0; half /= 2) {
+      if (list + half < LISTS && starts[list + half] <= place) list += half;
+    }
+    return list;
+  };
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const int at = i * THREADS + threadIdx.x, list = list_at(at), from = splits[0][list] + at - starts[list];
+    tile[at] = from < splits[1][list] ? lists[list * TILE + from] : E{static_cast<typename P::Key>(-1), 0x7fffffff};
+  }
+  __syncthreads();
+  E own[ITEMS];
+  const int mine = threadIdx.x * ITEMS, list = list_at(mine);
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) own[i] = tile[mine + i];
+#pragma unroll 1
+  for (int width = 1; width < LISTS; width *= 2) {
+    const int pair = list & ~(2 * width - 1), start = starts[pair];
+    const int middle = starts[pair + width < LISTS ? pair + width : LISTS];
+    const int end = starts[pair + 2 * width < LISTS ? pair + 2 * width : LISTS];
+    if (mine < end) merge(tile + start, middle - start, tile + middle, end - middle, mine - start, own);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) tile[mine + i] = own[i];
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const int at = i * THREADS + threadIdx.x;
+    if (at < size) target(row, 0, first + at, tile[at]);
   }
 }
