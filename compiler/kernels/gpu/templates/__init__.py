@@ -23,6 +23,7 @@ from compiler.kernels.gpu.templates.scatter.template import Scatter
 from compiler.kernels.gpu.templates.scatter_order.template import SortUpdates
 from compiler.kernels.gpu.templates.segment_reduce.template import ReduceSegments
 from compiler.kernels.gpu.templates.select.template import SelectRows
+from compiler.kernels.gpu.templates.selected_gemv.template import SelectedGemv
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
@@ -55,6 +56,7 @@ TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     Scatter(),
     SortUpdates(),
     ReduceSegments(),
+    SelectedGemv(),
     SelectRows(),
     SortRows(),
     ScanRows(),

@@ -1,0 +1,1 @@
+"""Einsums of vectors by matrices that indices select."""
