@@ -300,7 +300,7 @@ LAUNCH_US, MERGE_US, REGISTERS = 2.2, 2.0, 80
 barriers; registers of a thread. Two launches for 300 of 8,400 took 39 us on an H200."""
 
 ENTRIES = 2.6e3
-"""Entries that an SM sorts or merges in a microsecond, each move of one counted: the 20 largest of
+"""Entries that an SM merges in a microsecond: with merges in shared memory alone the 20 largest of
 1,024 rows of 1,024 took 48 us on an H200."""
 
 
@@ -329,7 +329,8 @@ class SortRows(Template[Problem, Config, GpuTarget]):
         for launch in problem.launches(config):
             waves = ceil_div(launch.blocks, resident)
             traffic = 2 * launch.blocks * shared / device.bandwidth / 1000
-            moved = launch.steps(config.tile) / (device.sms * ENTRIES)
+            tiles = launch.blocks * (2 if isinstance(launch, SampledMerge) else 1)
+            moved = tiles * config.tile * launch.merges / (device.sms * ENTRIES)
             total += LAUNCH_US + max(traffic, moved, waves * MERGE_US * launch.merges)
         return 1e3 * total
 
