@@ -108,7 +108,14 @@ def read_selected(group: Group) -> Problem | None:
         return None
     *results, columns = context.shape
     return Problem(
-        anchor, matrices, gather.operand(1), tuple(results), columns, 1 - position, axes, context
+        anchor=anchor,
+        matrices=matrices,
+        indices=gather.operand(1),
+        results=tuple(results),
+        columns=columns,
+        vector=1 - position,
+        axes=axes,
+        context=context,
     )
 
 
