@@ -9,7 +9,7 @@ __device__ __forceinline__ void selected_gemv(
     const typename P::Element* matrices, const Index* indices, const Vector& element, const Store& store) {
   constexpr int THREADS = 32 * P::WARPS, WIDTH = P::WIDTH;
   __shared__ float vector[P::DEPTH], parts[P::WARPS][WIDTH][33];
-  const int result = blockIdx.y, lane = threadIdx.x % 32, first = (blockIdx.x * 32 + lane) * WIDTH;
+  const int result = blockIdx.x, lane = threadIdx.x % 32, first = (blockIdx.y * 32 + lane) * WIDTH;
   for (int k = threadIdx.x; k < P::DEPTH; k += THREADS) vector[k] = element(result, k);
   const int selected = inside(indices[result], P::MATRICES);
   __syncthreads();
@@ -30,7 +30,7 @@ __device__ __forceinline__ void selected_gemv(
     float total = 0;
 #pragma unroll
     for (int warp = 0; warp < P::WARPS; warp++) total += parts[warp][i % WIDTH][i / WIDTH];
-    const int column = blockIdx.x * 32 * WIDTH + i;
+    const int column = blockIdx.y * 32 * WIDTH + i;
     if (column < P::COLUMNS) store(result, column, total);
   }
 }

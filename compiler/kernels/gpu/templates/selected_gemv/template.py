@@ -79,7 +79,7 @@ class Problem:
 
     def grid(self, config: Config) -> tuple[int, int, int]:
         """The blocks of a launch."""
-        return ceil_div(self.columns, WARP * config.width), prod(self.results), 1
+        return prod(self.results), ceil_div(self.columns, WARP * config.width), 1
 
 
 def read_selected(group: Group) -> Problem | None:
