@@ -93,14 +93,32 @@ struct Results {
 };
 
 // Entries of a tile in shared memory from `start` on. There is a gap after as many as a thread has, so that
-// threads of a warp that access an own one each meet few others in a bank.
+// threads of a warp that access an own one each meet few others in a bank, as they do by keys and positions apart.
 template <class E, int ITEMS>
 struct Spread {
-  E* tile;
+  using Key = decltype(E::key);
+  Key* keys;
+  int* positions;
   int start;
-  __device__ __forceinline__ E& operator[](int i) const { return tile[start + i + (start + i) / ITEMS]; }
-  __device__ __forceinline__ Spread operator+(int more) const { return {tile, start + more}; }
+  static __device__ __forceinline__ constexpr int places(int entries) { return entries + entries / ITEMS; }
+  __device__ __forceinline__ int at(int i) const { return places(start + i); }
+  __device__ __forceinline__ E operator[](int i) const { return {keys[at(i)], positions[at(i)]}; }
+  __device__ __forceinline__ void set(int i, const E& entry) const {
+    keys[at(i)] = entry.key, positions[at(i)] = entry.position;
+  }
+  __device__ __forceinline__ Spread operator+(int more) const { return {keys, positions, start + more}; }
 };
+
+// Whether an entry of a list comes before one of another: most differ by their keys.
+template <class E, int ITEMS>
+__device__ __forceinline__ bool in_order(const Spread<E, ITEMS>& one, int i, const Spread<E, ITEMS>& other, int j) {
+  const auto key = one.keys[one.at(i)], last = other.keys[other.at(j)];
+  return key < last || (key == last && one.positions[one.at(i)] < other.positions[other.at(j)]);
+}
+template <class E>
+__device__ __forceinline__ bool in_order(const E* one, int i, const E* other, int j) {
+  return one[i].before(other[j]);
+}
 
 // How many of the first `together` entries of two merged lists are the first list's.
 template <class List>
@@ -108,7 +126,7 @@ __device__ __forceinline__ int split(const List& one, int ones, const List& othe
   int low = together > others ? together - others : 0, high = together < ones ? together : ones;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (other[together - 1 - middle].before(one[middle])) {
+    if (in_order(other, together - 1 - middle, one, middle)) {
       high = middle;
     } else {
       low = middle + 1;
@@ -117,16 +135,24 @@ __device__ __forceinline__ int split(const List& one, int ones, const List& othe
   return low;
 }
 
-// A thread's entries of two merged lists: those after the first `together`.
-template <class List, class E, int ITEMS>
+// A thread's entries of two merged lists of a tile: those after the first `together`. The next one of either is in
+// registers.
+template <class E, int ITEMS>
 __device__ __forceinline__ void merge(
-    const List& one, int ones, const List& other, int others, int together, E (&own)[ITEMS]) {
+    const Spread<E, ITEMS>& one, int ones, const Spread<E, ITEMS>& other, int others, int together, E (&own)[ITEMS]) {
   int i = split(one, ones, other, others, together), j = together - i;
+  E low = {}, high = {};
+  if (i < ones) low = one[i];
+  if (j < others) high = other[j];
 #pragma unroll
   for (int item = 0; item < ITEMS; item++) {
-    const bool first = j >= others || (i < ones && one[i].before(other[j]));
-    own[item] = first ? one[i] : other[j];
+    const bool first = j >= others || (i < ones && low.before(high));
+    own[item] = first ? low : high;
     i += first, j += !first;
+    if (item + 1 < ITEMS && (first ? i < ones : j < others)) {
+      const E next = one[first ? i : other.start - one.start + j];
+      low = first ? next : low, high = first ? high : next;
+    }
   }
 }
 
@@ -193,16 +219,19 @@ __device__ __forceinline__ void sort_tiles(const Source& source, const Target& t
   constexpr int TILE = P::THREADS * P::ITEMS, LISTS = (LENGTH + SEGMENT - 1) / SEGMENT;
   constexpr int64_t SEGMENTS = static_cast<int64_t>(P::ROWS) * LISTS;
   using E = EntryOf<P>;
-  __shared__ E entries[TILE + TILE / P::ITEMS];
-  const Spread<E, P::ITEMS> tile{entries, 0};
+  using Tile = Spread<E, P::ITEMS>;
+  __shared__ typename P::Key keys[Tile::places(TILE)];
+  __shared__ int positions[Tile::places(TILE)];
+  const Tile tile{keys, positions, 0};
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (TILE / SEGMENT);
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) {
     const int at = i * P::THREADS + threadIdx.x;
     const int64_t segment = first + at / SEGMENT;
     const int position = static_cast<int>(segment % LISTS) * SEGMENT + at % SEGMENT;
-    tile[at] = segment < SEGMENTS && position < LENGTH ? source(static_cast<int>(segment / LISTS), position)
-                                                       : E{static_cast<typename P::Key>(-1), 0x7fffffff};
+    const bool inside = segment < SEGMENTS && position < LENGTH;
+    tile.set(at, inside ? source(static_cast<int>(segment / LISTS), position)
+                        : E{static_cast<typename P::Key>(-1), 0x7fffffff});
   }
   __syncthreads();
   E own[P::ITEMS];
@@ -215,14 +244,14 @@ __device__ __forceinline__ void sort_tiles(const Source& source, const Target& t
 #pragma unroll 1
   for (int width = LANES * P::ITEMS; width < SEGMENT; width *= 2) {
 #pragma unroll
-    for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
+    for (int i = 0; i < P::ITEMS; i++) tile.set(mine + i, own[i]);
     __syncthreads();
     const int start = mine & ~(2 * width - 1);
     merge(tile + start, width, tile + start + width, width, mine - start, own);
     __syncthreads();
   }
 #pragma unroll
-  for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
+  for (int i = 0; i < P::ITEMS; i++) tile.set(mine + i, own[i]);
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) {
@@ -241,9 +270,10 @@ __device__ __forceinline__ void merge_lists(const EntryOf<P>* entries, const Tar
   constexpr int TILE = P::THREADS * P::ITEMS, PAIRS = (LENGTH + 2 * WIDTH - 1) / (2 * WIDTH);
   constexpr int FULL = WIDTH < KEPT ? WIDTH : KEPT, TILES = (2 * FULL < KEPT ? 2 * FULL : KEPT) / TILE;
   using E = EntryOf<P>;
-  __shared__ E merged[TILE + TILE / P::ITEMS];
-  __shared__ int splits[2];
-  const Spread<E, P::ITEMS> tile{merged, 0};
+  using Tile = Spread<E, P::ITEMS>;
+  __shared__ typename P::Key keys[Tile::places(TILE)];
+  __shared__ int positions[Tile::places(TILE)], splits[2];
+  const Tile tile{keys, positions, 0};
   const int row = blockIdx.x / (PAIRS * TILES), pair = blockIdx.x / TILES % PAIRS;
   const int before = blockIdx.x % TILES * TILE, start = pair * 2 * WIDTH, rest = LENGTH - start;
   const int ones = rest < FULL ? rest : FULL;
@@ -257,7 +287,7 @@ __device__ __forceinline__ void merge_lists(const EntryOf<P>* entries, const Tar
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) {
     const int at = i * P::THREADS + threadIdx.x;
-    tile[at] = at < own_ones ? one[from + at] : other[before - from + at - own_ones];
+    tile.set(at, at < own_ones ? one[from + at] : other[before - from + at - own_ones]);
   }
   __syncthreads();
   E own[P::ITEMS];
@@ -265,7 +295,7 @@ __device__ __forceinline__ void merge_lists(const EntryOf<P>* entries, const Tar
   merge(tile, own_ones, tile + own_ones, TILE - own_ones, mine, own);
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
+  for (int i = 0; i < P::ITEMS; i++) tile.set(mine + i, own[i]);
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) {
@@ -292,9 +322,11 @@ __device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const T
   constexpr int ITEMS = P::ITEMS, TILE = P::THREADS * ITEMS, SPACING = TILE / SAMPLES, THREADS = 2 * P::THREADS;
   constexpr int PARTS = (P::COUNT + TILE - 1) / TILE, SHARERS = THREADS / (2 * SAMPLES);
   using E = EntryOf<P>;
-  __shared__ E merged[2 * (TILE + TILE / ITEMS)], samples[LISTS * SAMPLES], bounds[2];
-  __shared__ int splits[2][LISTS], starts[LISTS + 1];
-  const Spread<E, ITEMS> tile{merged, 0};
+  using Tile = Spread<E, ITEMS>;
+  __shared__ typename P::Key keys[Tile::places(2 * TILE)];
+  __shared__ int positions[Tile::places(2 * TILE)], splits[2][LISTS], starts[LISTS + 1];
+  __shared__ E samples[LISTS * SAMPLES], bounds[2];
+  const Tile tile{keys, positions, 0};
   const int row = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
   const E* const lists = entries + static_cast<int64_t>(row) * LISTS * TILE;
   for (int i = threadIdx.x; i < LISTS * SAMPLES; i += THREADS) samples[i] = lists[(i + 1) * SPACING - 1];
@@ -348,7 +380,8 @@ __device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const T
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
     const int at = i * THREADS + threadIdx.x, list = list_at(at), from = splits[0][list] + at - starts[list];
-    tile[at] = from < splits[1][list] ? lists[list * TILE + from] : E{static_cast<typename P::Key>(-1), 0x7fffffff};
+    const E absent{static_cast<typename P::Key>(-1), 0x7fffffff};
+    tile.set(at, from < splits[1][list] ? lists[list * TILE + from] : absent);
   }
   __syncthreads();
   E own[ITEMS];
@@ -363,7 +396,7 @@ __device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const T
     if (mine < end) merge(tile + start, middle - start, tile + middle, end - middle, mine - start, own);
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) tile[mine + i] = own[i];
+    for (int i = 0; i < ITEMS; i++) tile.set(mine + i, own[i]);
     __syncthreads();
   }
 #pragma unroll
