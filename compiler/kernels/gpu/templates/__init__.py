@@ -26,6 +26,7 @@ from compiler.kernels.gpu.templates.select.template import SelectRows
 from compiler.kernels.gpu.templates.selected_gemv.template import SelectedGemv
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
+from compiler.kernels.gpu.templates.softmax.template import SoftmaxRows
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
@@ -49,6 +50,7 @@ TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     ByteGemm(),
     RowNorm(),
     GroupNorm(),
+    SoftmaxRows(),
     TensorRange(),
     PersistentRecurrence(),
     MaxPool(),

@@ -1,0 +1,1 @@
+"""Softmax of few long rows."""
