@@ -34,7 +34,9 @@ from tests.kernels.gpu.templates import test_recurrence as steps
 from tests.kernels.gpu.templates import test_rows as rows
 from tests.kernels.gpu.templates import test_scatter_order as orders
 from tests.kernels.gpu.templates import test_segment_reduce as segments
+from tests.kernels.gpu.templates import test_selected_gemv as chosen
 from tests.kernels.gpu.templates import test_skinny_gemm as few
+from tests.kernels.gpu.templates import test_softmax as long_rows
 from tests.kernels.gpu.templates import test_squeeze_excite as excite
 from tests.kernels.gpu.templates import test_staged_attention as staged
 from tests.kernels.gpu.templates import test_stem as stem
@@ -237,6 +239,24 @@ def sorted_rows(length: int, count: int) -> Case:
     return Case(group, [x], kernel, sorts.expected(x, count, 1, True)[1])
 
 
+def clustered_softmax() -> Case:
+    """A Softmax by clusters of two blocks of four warps."""
+    x = numpy.random.default_rng(3).normal(0, 1, (2, long_rows.LONG)).astype("float32")
+    group = long_rows.group_of("Softmax", x.shape)
+    kernel = kernel_in("softmax", group, long_rows.TARGET, long_rows.Config(128, 2))
+    assert kernel is not None
+    return Case(group, [x], kernel, long_rows.expected("Softmax", x))
+
+
+def selected() -> Case:
+    """Vectors by selected matrices, in blocks of four warps."""
+    group = chosen.group_of("td,tedh->teh", (3, 37), (5, 37, 72), (3, 2))
+    inputs = chosen.arrays_of(group)
+    kernel = kernel_in("selected_gemv", group, chosen.TARGET, chosen.Config(4, 2))
+    assert kernel is not None
+    return Case(group, inputs, kernel, chosen.expected(group, inputs))
+
+
 def running_sums(*shape: int) -> Case:
     """A CumSum by blocks of two warps."""
     x = scans.draw(shape, "float32")
@@ -326,7 +346,10 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     "sorted rows": (
         lambda: sorted_rows(900, 5),
         lambda: sorted_rows(1600, 1600),
+        lambda: sorted_rows(7200, 7200),
     ),
+    "long softmax": (clustered_softmax,),
+    "selected matrices": (selected,),
     "running sums": (lambda: running_sums(1, 20_000), lambda: running_sums(2, 500, 3)),
     "segments": (lambda: summed_segments(0), lambda: summed_segments(7)),
     "grouped": (grouped_sums,),

@@ -65,13 +65,8 @@ def arrays_of(group: Group) -> list[Array]:
     ]
 
 
-def check(group: Group, config: Config | None = None) -> None:
-    """Compare both results of a group with float64."""
-    arrays = arrays_of(group)
-    kernel = kernel_in("selected_gemv", group, TARGET, config)
-    assert kernel is not None
-    assert len(kernel.launches) == 1
-    half, total = run_twice(kernel, group, arrays)
+def expected(group: Group, arrays: list[Array]) -> Array:
+    """The Einsum in float64."""
     matrices, indices, vectors = (a.astype("float64") if a.dtype != "int64" else a for a in arrays)
     einsum = next(op for op in group.operators if op.type == "Einsum")
     gather = next(op for op in group.operators if op.type.startswith("Gather"))
@@ -79,7 +74,17 @@ def check(group: Group, config: Config | None = None) -> None:
     named = numpy.where(indices < 0, indices + count, indices).clip(0, count - 1)
     chosen = matrices[named[..., 0] if gather.type == "GatherND" else named]
     operands = [chosen if i == gather.output else 2 * vectors for i in einsum.inputs]
-    wanted = numpy.einsum(einsum.attributes["equation"], *operands)
+    return numpy.einsum(einsum.attributes["equation"], *operands)
+
+
+def check(group: Group, config: Config | None = None) -> None:
+    """Compare both results of a group with float64."""
+    arrays = arrays_of(group)
+    kernel = kernel_in("selected_gemv", group, TARGET, config)
+    assert kernel is not None
+    assert len(kernel.launches) == 1
+    half, total = run_twice(kernel, group, arrays)
+    wanted = expected(group, arrays)
     size = numpy.abs(wanted).max()
     assert numpy.abs(total - wanted).max() <= 1e-5 * size
     assert numpy.abs(half.astype("float64") + wanted).max() <= 1e-3 * size
