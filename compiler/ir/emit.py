@@ -171,11 +171,8 @@ class _Emitter:
             self.control(operator)
             return
         structural = STRUCTURAL_INPUTS.get(operator.type, ())
-        if operator.type != "Mul":
-            factor = False
-        else:
-            shape = operator.output.shape
-            factor = len(shape) < 2 and prod(shape) == 1
+        shape = operator.output.shape
+        factor = operator.type == "Mul" and len(shape) < 2 and prod(shape) == 1
         operands = enumerate(operator.inputs)
         inputs = [self.use(value, i in structural, factor) for i, value in operands]
         types = [

@@ -166,8 +166,8 @@ def rewrite_cast(call: Call) -> list[Value]:
     """Removed if it changes nothing; attributes of other types of a byte are removed too."""
     x = call.data
     attributes = call.attributes
-    like = call.op_type == "CastLike"
-    target = call.operand(1).dtype if like else dtype_name(attributes["to"])
+    element = attributes.get("to")
+    target = call.operand(1).dtype if element is None else dtype_name(element)
     if x.array is None:
         supported(Value("", target))
         if target == x.dtype:

@@ -151,7 +151,7 @@ def rewrite_convolution(call: Call) -> list[Value]:
     """Windows with explicit strides, dilations and pads, and without dead taps."""
     call.attributes["kernel_shape"] = list(call.operand(1).shape[2:])
     explicit = explicit_window(call)
-    return call.emit(crop_dead_taps(call, explicit) if call.op_type == "Conv" else None, **explicit)
+    return call.emit(crop_dead_taps(call, explicit), **explicit)
 
 
 def explicit_window(call: Call) -> dict[str, list[int]]:

@@ -146,7 +146,7 @@ def _one_query_before_keys(use: ModelNode) -> bool:
 
 
 def _rounds_to_packed(use: ModelNode) -> bool:
-    like = use.inputs[1] if use.op_type == "CastLike" else None
+    like = use.input(1)
     target = dtype_name(use.attributes["to"]) if like is None else like.dtype
     return target in _PACKED and use.data.dtype in FLOATS
 
