@@ -46,6 +46,13 @@ def moved_from(value: SSAValue) -> SSAValue:
     return value
 
 
+def before_casts(value: SSAValue) -> SSAValue:
+    """The value of which another is a cast, perhaps of a cast; the value where it is none."""
+    while isinstance(owner := value.owner, OperatorOp) and facts_of(owner.type_name).converts:
+        value = owner.inputs[0]
+    return value
+
+
 def _keeps_elements(name: str) -> bool:
     facts = facts_of(name)
     return KINDS[name] is Kind.VIEW or facts.converts or facts.permutes

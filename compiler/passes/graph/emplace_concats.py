@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
+from compiler.graph.alias_classes import before_casts
 from compiler.graph.aliases import plan_views
 from compiler.graph.windows import GEMM_TYPES
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp
@@ -64,7 +65,7 @@ def _moving(group: GroupOp) -> OperatorOp | None:
     outside = [*group.inputs, *group.outputs]
     blocked = all(stored_block(value.type) for value in outside)
     traced = all(_argument(group, value) for value in moved_operands(op))
-    sources = [_source(value) for value in group.results_yielded]
+    sources = [before_casts(value) for value in group.results_yielded]
     return op if blocked and traced and sources == list(op.outputs) else None
 
 
@@ -75,19 +76,12 @@ def _is_exact(group: GroupOp) -> bool:
     return len(outside) == 1 and outside < set(GEMM_TYPES) and inside <= {*outside, "float32"}
 
 
-def _source(value: SSAValue) -> SSAValue:
-    """The value before casts."""
-    while isinstance(value.owner, OperatorOp) and facts_of(value.owner.type_name).converts:
-        value = value.owner.inputs[0]
-    return value
-
-
 def _argument(group: GroupOp, value: SSAValue) -> SSAValue | None:
     """The group input that a value is a cast of; None if the group computes it."""
     arguments: dict[SSAValue, SSAValue] = dict(
         zip(group.body.block.args, group.inputs, strict=True)
     )
-    return arguments.get(_source(value))
+    return arguments.get(before_casts(value))
 
 
 def _outside(group: GroupOp, op: OperatorOp) -> OperatorOp:

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
+from compiler.graph.alias_classes import before_casts
 from compiler.graph.fusion.ranges import range_parts
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
@@ -16,7 +17,7 @@ from compiler.ir.dataflow import GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import graphs_of, insert_before, replace
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import value_to_attribute
-from compiler.net.operators import PARTIAL_RANGES, facts_of
+from compiler.net.operators import PARTIAL_RANGES
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.widen_groups import ONNX_TYPES, cast_of
 
@@ -83,10 +84,7 @@ def _whole_reductions(group: GroupOp, type: str) -> list[OperatorOp]:
 
 def _input_of(value: SSAValue, group: GroupOp) -> int | None:
     """Which input a value is, perhaps cast; None for any other."""
-    while isinstance(value, OpResult) and isinstance(value.op, OperatorOp):
-        if not facts_of(value.op.type_name).converts:
-            return None
-        value = value.op.inputs[0]
+    value = before_casts(value)
     return value.index if isinstance(value, BlockArgument) else None
 
 
