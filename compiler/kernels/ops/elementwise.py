@@ -4,7 +4,7 @@ TVM simplifies floats as if they were numbers: x - x and 0 * x to 0, x == x to t
 here in another way keeps infinities and NaN.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -107,6 +107,10 @@ def _comparable(x: Scalar) -> Scalar:
     return x.astype("int8") if dtype_of(x) == "bool" else x
 
 
+def _folded(pick: Callable[[Scalar, Scalar], Scalar], first: Scalar, *others: Scalar) -> Scalar:
+    return reduce(pick, others, first)
+
+
 def _complement(x: Scalar) -> Scalar:
     """All bits turned round: -1 - x."""
     return wrapping.subtract(subtract(_zero(x), _one(x)), x)
@@ -146,8 +150,8 @@ _register("BitwiseOr", lambda a, b: a | b)
 _register("BitwiseXor", lambda a, b: a ^ b)
 _register("BitwiseNot", _complement)
 _register("Where", _where)
-_register("Max", lambda first, *others: reduce(maximum, others, first))
-_register("Min", lambda first, *others: reduce(minimum, others, first))
+_register("Max", partial(_folded, maximum))
+_register("Min", partial(_folded, minimum))
 
 for _name in (
     "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid"
