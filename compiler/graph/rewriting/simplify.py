@@ -6,7 +6,7 @@ The binary forms of these are proved with the substitutions.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from compiler.net.operators import OPERATORS
+from compiler.net.operators import OPERATORS, facts_of
 from compiler.support.registry import Registrar
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _concat(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "T
     flat: list[Term] = []
     for term in inputs:
         assert term is not None
-        nested = term.node.type == "Concat" and term.node.attributes["axis"] == axis
+        nested = facts_of(term.node.type).concatenates and term.node.attributes["axis"] == axis
         for part in term.operands if nested else [term]:
             merged = _adjacent(terms, flat[-1], part, axis) if flat else None
             flat[-1:] = [merged] if merged is not None else [*flat[-1:], part]
@@ -81,7 +81,7 @@ def _slice(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Te
         first: Any = x.node.attributes["start"]
         bounds = {"axis": axis, "start": first + start, "stop": first + stop}
         return terms.apply("Slice", x.node.inputs, bounds)
-    if x.node.type == "Concat" and x.node.attributes["axis"] == axis:
+    if facts_of(x.node.type).concatenates and x.node.attributes["axis"] == axis:
         return _slice_of_concat(terms, x, axis, start, stop)
     return None
 
@@ -109,7 +109,7 @@ def _transpose(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) ->
     assert x is not None
     if list(perm) == sorted(perm):
         return x
-    if x.node.type != "Transpose":
+    if not facts_of(x.node.type).permutes:
         return None
     inner: Any = x.node.attributes["perm"]
     return terms.apply("Transpose", x.node.inputs, {"perm": tuple(inner[axis] for axis in perm)})
