@@ -12,8 +12,8 @@ from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.planes import clear
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
-from compiler.kernels.sizes import expression, is_number
-from compiler.kernels.tir.loops import loop_over, sequence, spread, vector_loop
+from compiler.kernels.sizes import expression
+from compiler.kernels.tir.loops import loop_over, sequence, spread
 from compiler.kernels.tir.runs import IndexRun
 
 
@@ -81,43 +81,10 @@ class ImageTransform:
         return clear(self.operands, line.buffer, start, count, lanes)
 
     def _copy(self, place: ChunkPlace, lead: Sequence[Any], y: Any, line: Region) -> Stmt:
-        """Copy what a chunk reads of a row: the first part, the last or one between them."""
-        parts = self.layout.parts
-        if not is_number(self.layout.columns):
-            return self._copy_any(place.chunk % parts, lead, y, line)
-        if parts == 1:
-            return self._copy_part(0, 0, lead, y, line)
-        part = place.chunk % parts
-        copied = self._copy_part(parts - 1, parts - 1, lead, y, line)
-        if parts > 2:
-            between = self._copy_part(1, part, lead, y, line)
-            copied = tirx.IfThenElse(part < parts - 1, between, copied)
-        return tirx.IfThenElse(part > 0, copied, self._copy_part(0, 0, lead, y, line))
-
-    def _copy_part(
-        self, example: int, part: Any, lead: Sequence[Any], y: Any, line: Region
-    ) -> Stmt:
-        """Copy a part whose borders are those of the part numbered `example`."""
+        """Copy what a chunk reads of a row, of which it may have a part, zero outside."""
         layout, conv = self.layout, self.layout.conv
         width = layout.results * layout.columns
-        count, begin = width + 2, example * width - conv.pads[1]
-        left = min(count, max(0, -begin))
-        right = max(left, min(count, conv.image[1] - begin))
-
-        def copy(x: Any) -> Stmt:
-            value = self.operands.element(lead, y, part * width - conv.pads[1] + left + x)
-            return tirx.BufferStore(line.buffer, value, [line.start + left + x])
-
-        before = self._clear(line, 0, left)
-        inside = [vector_loop(right - left, layout.lanes, copy)] if right > left else []
-        after = self._clear(line, right, count - right)
-        return sequence([*before, *inside, *after])
-
-    def _copy_any(self, part: Any, lead: Sequence[Any], y: Any, line: Region) -> Stmt:
-        """Copy a part of a row whose length is an extent."""
-        layout, conv = self.layout, self.layout.conv
-        width = layout.results * layout.columns
-        begin = part * width - conv.pads[1]
+        begin = place.chunk % layout.parts * width - conv.pads[1]
         columns = IndexRun.between(begin, begin + (width + 2), conv.image[1])
         left, right = columns.first - begin, columns.first + columns.length - begin
 
