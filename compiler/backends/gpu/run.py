@@ -1,6 +1,5 @@
 """One queued run: done or not, waited for, or awaited."""
 
-import asyncio
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -50,4 +49,6 @@ class Run:
         return self._results
 
     def __await__(self) -> Generator[Any, None, Outputs]:
+        import asyncio  # takes 10 ms, also of compilations for a CPU
+
         return asyncio.to_thread(self.wait).__await__()
