@@ -1,11 +1,13 @@
 """The compilation of a graph whose extents are expressions: one build for all sizes."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp, NoneType
 
 from compiler.artifact.symbolic import SymbolicArtifact
 from compiler.autotune.schedule import scheduled
+from compiler.backends.memory import Array
 from compiler.driver.build import prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
@@ -76,20 +78,33 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicArtifact:
     """Compile a graph for all sizes; the graph is used up.
 
     Raises NotForAllSizes where a choice depends on sizes that nothing may be assumed of, or a
-    kernel takes none but numbers.
+    kernel takes none but numbers. What operators were substituted by may have such kernels alone:
+    then none are.
     """
-    target = parse_target(settings.target)
     if any(map(inner_graphs, graph.operators)):
         raise NotForAllSizes("the arenas of the bodies of an If or a Loop have fixed sizes")
     unmeasured = replace(settings, tuner=None, budget=0.0)
     imported = emitted(graph)
-    way = settings.compared_contractions[0]
-    lowered = variant(imported.module, imported.weights, unmeasured, way)
+    substitutes = settings.substitution and settings.pipeline is None
+    if not (substitutes and parse_target(settings.target).gains_by_substitution):
+        return _built(imported.module, imported.weights, unmeasured)
+    original = imported.module.clone()
+    try:
+        return _built(imported.module, imported.weights, unmeasured)
+    except NotForAllSizes:
+        unsubstituted = replace(unmeasured, substitution=False)
+        return _built(original, imported.weights, unsubstituted)
+
+
+def _built(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> SymbolicArtifact:
+    """Compile a module for all sizes with settings that measure nothing; it is used up."""
+    target = parse_target(settings.target)
+    lowered = variant(module, dict(weights), settings, settings.compared_contractions[0])
     packer = WeightPacker(lowered.weights, settings.jobs)
     _check_operators(lowered.module, target.is_gpu)
     _assume_short_sums(lowered.module)
-    ready = prepared(lowered, packer, unmeasured)
-    pipeline = without_pass(unmeasured.passes, PLAN_MEMORY)
+    ready = prepared(lowered, packer, settings)
+    pipeline = without_pass(settings.passes, PLAN_MEMORY)
     taskflow = scheduled(ready.module, pipeline, ready.runner)
     schedule, slots = in_slots(schedule_of(taskflow))
     ready.clock.lap("schedule passes")
