@@ -177,7 +177,7 @@ def compile(
     On a GPU a search with a simulator of the device finds candidate schedules. Measuring them for 5
     seconds, or 0.2 for a small segment of a dynamic module, chooses the schedule and the execution
     mode, or the simulator if the device is missing; `Module.choice` has the figures. Before that,
-    candidates of kernels that no database has are measured for a second each, 10 at most, and
+    candidates of kernels that no database has are measured for 0.8 seconds each, 5 at most, and
     go to the user's database (docs/tuning.md). With a `budget` in seconds kernels may take half of
     it, and schedules get the rest; 0 measures nothing.
 
@@ -221,10 +221,10 @@ def compile(
     the tensors that the task reads; the first that differs raises DifferenceError
     (docs/debugging-a-pass.md). Such a model has static shapes.
 
-    On the CPU that the code is for, candidates of kernels that no database of this CPU has
-    are measured for 0.4 seconds each, at most 8 seconds and as long as a thousand runs, or for a
-    `budget`; `Module.tuning` says what that gained. For hip and emu nothing is measured: a budget
-    or profile is refused there. `graphs` is refused on cpu and hip, and a profile on cpu.
+    On the CPU that the code is for, a `budget` is all for candidates of kernels that no database
+    of this CPU has, and nothing is measured without one; `Module.tuning` says what that gained. For
+    hip and emu nothing is measured: a budget or profile is refused there. `graphs` is refused on
+    cpu and hip, and a profile on cpu.
 
     Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.

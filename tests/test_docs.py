@@ -79,7 +79,7 @@ def test_commands_in_pages_have_the_options_that_they_are_shown_with():
     wrong: list[str] = []
     for page in PAGES:
         text = re.sub(r"\n {8,}(?=\[)", " ", page.read_text())
-        for line in re.findall(r"(?:^|`)flowloom ([^`\n#]*)", text, re.MULTILINE):
+        for line in re.findall(r"(?:^ *|`)flowloom ([^`\n#]*)", text, re.MULTILINE):
             shown += 1
             command = re.sub(r"'[^']*'", "", line)
             wrong += [f"{page.name}: {line}: {o}" for o in unknown_options(parser, command)]

@@ -28,7 +28,7 @@ SHOWN = (
 """The policies of the gallery, by their names in `benchmarks/scheduling/policies.py`."""
 
 NOTES = {
-    "sequential": "One stream: no kernel waits for another stream, and none runs beside another.",
+    "sequential": "One stream: no kernel waits for another stream, and no two run at once.",
     "ppd, 4": "PPD's partitions, round robin: they save launches, which a graph has few of.",
     "opara, 4": "Opara's chains, folded to the stream that is free first.",
     "opara, 4, balanced": "The same with balanced partitions of up to four kernels.",

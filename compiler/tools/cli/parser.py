@@ -92,7 +92,7 @@ def make_parser() -> ArgumentParser:
     sub = add("bench", help="time a model or an artifact")
     add_run_options(sub)
     sub.add_argument(
-        "--warmup", type=positive, default=3, metavar="N", help="runs before those (default: 3)"
+        "--warmup", type=positive, default=3, metavar="N", help="untimed runs first (default: 3)"
     )
     length = sub.add_mutually_exclusive_group()
     length.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
@@ -162,7 +162,7 @@ def make_parser() -> ArgumentParser:
     add_json(sub)
     add_compile_options(sub)
 
-    sub = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
+    sub = add("export", help="write an artifact as a C++ project with CMake, for CUDA, HIP or CPUs")
     sub.add_argument("directory", type=Path, metavar="DIR")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="PROJECT")
     sub.add_argument(
@@ -183,12 +183,12 @@ def make_parser() -> ArgumentParser:
     sub = add(
         "trace",
         help="write a timeline for Perfetto: predicted, and measured",
-        description="Write a timeline for Perfetto (or chrome://tracing): a row a stream, a slice a"
-        " kernel, an arrow a dependency. The first process is the run that the cost model predicts."
-        " With the module's device present, the second is measured: of 15 runs that of median"
-        " length. On the CPU its rows are threads, with the blocks that they executed for each"
-        " other. On a GPU it runs in mode streams, each kernel between two timing events, which"
-        " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
+        description="Write a timeline for Perfetto (or chrome://tracing): each stream is a row,"
+        " each kernel a slice, each dependency an arrow. The first process is the run that the cost"
+        " model predicts. With the module's device present, the second is measured: the run of"
+        " median length of 15. On the CPU its rows are threads, with the blocks that they executed"
+        " for each other. On a GPU it runs in mode streams, each kernel between two timing events,"
+        " which lengthen the run and forbid early launches: `flowloom bench` gives the true total.",
     )
     sub.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
@@ -211,7 +211,7 @@ def make_parser() -> ArgumentParser:
         "--verify-diagnostics", action="store_true", help="print an error instead of failing"
     )
 
-    sub = add("check", help="verify an artifact or a schedule, exit 1 and what is wrong; sign it")
+    sub = add("check", help="verify an artifact or a schedule (exit status 1: wrong); sign it")
     sub.add_argument("path", type=Path, metavar="DIR|FILE.mlir|schedule.json")
     add_trusted(sub)
     sub.add_argument(
@@ -227,7 +227,7 @@ def make_parser() -> ArgumentParser:
 
     add_tune(add)
 
-    sub = add("cache", help="the kernel cache")
+    sub = add("cache", help="show the size of the kernel cache, or empty it")
     sub.add_argument("action", choices=("status", "clear"))
     add_json(sub)
 
@@ -243,7 +243,7 @@ def make_parser() -> ArgumentParser:
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
     sub.add_argument("--target", default="cpu", help="such as cpu:x86-64-v3 or cuda:sm_90:fp16")
 
-    sub = add("doctor", help="what works on this machine, and what to install for the rest")
+    sub = add("doctor", help="say what works on this machine, and what to install for the rest")
     add_json(sub)
 
     sub = add("completion", help="print a shell's script that completes flowloom's commands")
