@@ -264,7 +264,7 @@ READ = """
 import sys
 import compiler
 compiler.compile(sys.argv[1])
-print(sorted(sys.modules.keys() & {"tvm", "xdsl", "onnx"}))
+print(sorted(sys.modules.keys() & {"tvm", "xdsl", "onnx", "compiler.net.operators"}))
 """
 
 
