@@ -39,7 +39,8 @@ class Facts:
     the last bit of an operand may change a result by a whole step.
 
     `reduces` has the axes of operand 0 that are reduced completely; it is None for windows.
-    `through_floats` reductions compute integers as floating-point numbers.
+    `through_floats` reductions compute integers as floating-point numbers. The reduction of a
+    single element is that element, or what the operator `of_one` computes of it for all operands.
 
     `neutral` is, for each operand of two, the number that leaves the other as it is, with the sign
     of the zero that keeps -0; None if there is none.
@@ -68,6 +69,7 @@ class Facts:
     steps: bool = False
     reduces: Callable[[TypedNode], Sequence[int]] | None = None
     through_floats: bool = False
+    of_one: str = ""
     neutral: tuple[float | None, float | None] = (None, None)
     commutative: bool = False
     idempotent: bool = False

@@ -12,6 +12,7 @@ from compiler.net.graph import Value
 from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.operators.canonical import canonical_node
 from compiler.net.operators.elementwise import ONNX_DTYPES
+from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.net.spec import Kind
 
 Array = np.ndarray
@@ -179,6 +180,15 @@ def test_results_depend_on_what_is_reduced(name: str):
         for axis in set(range(x.ndim)) - axes:
             assert set(different[:, axis].tolist()) <= {at[axis]}
     assert changes
+
+
+@pytest.mark.parametrize("name", LISTED_REDUCTIONS)
+def test_a_reduction_of_one_element_is_that_or_a_function_of_it(name: str):
+    x: Array = RANDOM.random((3, 1)).astype("f4") + np.float32(0.5)
+    other = OPERATORS[name].facts.of_one
+    expected = result_of(other, [x] * OPERATORS[other].least_inputs) if other else x
+    result = result_of(name, [x, numbers(1)], keepdims=1)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", names("converts"))

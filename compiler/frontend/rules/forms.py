@@ -20,6 +20,7 @@ from compiler.frontend.semantics.table import (
 from compiler.frontend.unsupported import Unsupported
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.graph import Value, constant
+from compiler.net.operators import OPERATORS, facts_of
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.tensors.dtypes import FLOAT8, element_type, numpy_dtype
 from compiler.tensors.exact import same_extents
@@ -60,19 +61,10 @@ def rewrite_clip(call: Call) -> list[Value]:
     return call.emit([call.data, *bounds])
 
 
-_WITHOUT_AXES = {
-    "ReduceL1": "Abs",
-    "ReduceL2": "Abs",
-    "ReduceLogSum": "Log",
-}
-
-
 def _reduce_nothing(call: Call) -> Value:
     """A reduction over no axes, which is still an elementwise function."""
-    if call.op_type == "ReduceSumSquare":
-        return call.one("Mul", call.data, call.data)
-    other = _WITHOUT_AXES.get(call.op_type)
-    return call.one(other, call.data) if other else call.data
+    other = facts_of(call.op_type).of_one
+    return call.one(other, *[call.data] * OPERATORS[other].least_inputs) if other else call.data
 
 
 @rule(*LISTED_REDUCTIONS)

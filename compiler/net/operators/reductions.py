@@ -87,6 +87,7 @@ def _reductions(
     through_floats: bool = False,
     exact: bool = False,
     on_extents: Callable[..., Any] | None = None,
+    of_one: str = "",
 ) -> dict[str, OpSpec]:
     entry = operator(
         Kind.REDUCTION,
@@ -107,6 +108,7 @@ def _reductions(
             reduces=_listed_axes,
             through_floats=through_floats,
             on_extents=on_extents,
+            of_one=of_one,
         ),
         T=dtypes,
     )
@@ -118,11 +120,13 @@ _ARG = {"axis": axis_attribute(0), "keepdims": flag(1), "select_last_index": fla
 _AXIS = {"axis": LAST_AXIS}
 
 LISTED_REDUCTIONS: dict[str, OpSpec] = {
-    **_reductions("ReduceL1 ReduceSumSquare", WIDE),
+    **_reductions("ReduceL1", WIDE, of_one="Abs"),
+    **_reductions("ReduceSumSquare", WIDE, of_one="Mul"),
     **_reductions("ReduceProd", WIDE, on_extents=arithmetic.mul),
     **_reductions("ReduceSum", WIDE, on_extents=arithmetic.add),
-    **_reductions("ReduceLogSum ReduceLogSumExp ReduceMean", WIDE, through_floats=True),
-    **_reductions("ReduceL2", WIDE, flops=8, through_floats=True),
+    **_reductions("ReduceLogSum", WIDE, through_floats=True, of_one="Log"),
+    **_reductions("ReduceLogSumExp ReduceMean", WIDE, through_floats=True),
+    **_reductions("ReduceL2", WIDE, flops=8, through_floats=True, of_one="Abs"),
     **_reductions("ReduceMax", _EXTREMES, exact=True, on_extents=largest),
     **_reductions("ReduceMin", _EXTREMES, exact=True, on_extents=smallest),
 }

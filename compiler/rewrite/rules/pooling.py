@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.rewrite.patterns import (
     Apply,
     Bindings,
@@ -26,9 +27,7 @@ b = Tensor("b", rank=1, constant=True)
 axis = Unknown("axis")
 window = Window()
 
-POOL = OneOf(
-    "pool", frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool"})
-)
+POOL = OneOf("pool", frozenset({*WINDOW_POOLS, "GlobalAveragePool", "GlobalMaxPool"}))
 """One of the operators that map each channel of each image by itself."""
 AVERAGE = OneOf("average", frozenset({"AveragePool", "GlobalAveragePool"}))
 """One of the linear ones."""
