@@ -183,10 +183,11 @@ class ProgramSegment:
         self, inputs: Mapping[str, np.ndarray], compiler: CompilesSegments
     ) -> Specialised | SegmentSplit:
         """A new specialisation, in the cache."""
-        by_types = Counter(tuple(entry[:2] for entry in key) for key in self.cache)
-        if self.known and max(by_types.values(), default=0) >= MOST_CONTENTS:
-            reason = "the contents on which shapes depend change from run to run"
-            return SegmentSplit(dict.fromkeys(self.askers, reason))
+        if self.known:
+            by_types = Counter(tuple(entry[:2] for entry in key) for key in self.cache)
+            if max(by_types.values(), default=0) >= MOST_CONTENTS:
+                reason = "the contents on which shapes depend change from run to run"
+                return SegmentSplit(dict.fromkeys(self.askers, reason))
         key = self.key(inputs)
         quick = self.needed[key] + 1 < self.patience
         if quick and key in self.cache:
