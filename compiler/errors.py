@@ -1,5 +1,7 @@
 """The errors that users may catch; messages name the thing at fault and the remedy."""
 
+import re
+
 COMPILED_IN = (
     "an initializer is compiled in, unless `overridable` of flowloom.compile names it"
     " (--overridable on the command line)"
@@ -10,8 +12,22 @@ THIS_RUN = "correct the model or the inputs of this run"
 """The remedy of a RunInputError."""
 
 
+LONGEST_WORD = 400
+"""The characters of a word of a message that are kept: a model may have names of any length."""
+
+
 class FlowloomError(Exception):
-    """Base of every error that Flowloom raises on purpose."""
+    """Base of every error that Flowloom raises on purpose; long names in messages are shortened."""
+
+    def __init__(self, *args: object):
+        super().__init__(*(_LONG.sub(_shortened, a) if isinstance(a, str) else a for a in args))
+
+
+_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][: LONGEST_WORD // 2]}...{word[0][-LONGEST_WORD // 4 :]}"
 
 
 class SemanticsWarning(UserWarning):

@@ -15,6 +15,10 @@ from compiler.net.node import Array, Evaluation, Node, OperatorInput, ShapeMisma
 from compiler.support.memory import require
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_name
 from compiler.tensors.extents import Undecided
+from compiler.tensors.substitution import is_symbolic
+
+MOST_AXES = 64
+"""The most axes of a tensor, as numpy has them."""
 
 LARGEST_TENSOR = 2**31 - 2**20
 """Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
@@ -316,11 +320,14 @@ def bind_types(entry: OpSpec, inputs: Sequence[OperatorInput | None]) -> dict[st
 
 
 def check_size(dtype: str, shape: Shape) -> None:
-    """Raise ShapeMismatch for a tensor with more elements than kernels can index.
+    """Raise ShapeMismatch for a tensor with more elements or axes than can be indexed.
 
-    Of one that has so many at some sizes only, whoever assumes nothing checks it at another time.
+    Sizes besides a 0 count, as strides are computed from them. Of a tensor that has so many at
+    some sizes only, whoever assumes nothing checks it at another time.
     """
-    count = prod(shape)
+    if len(shape) > MOST_AXES:
+        raise ShapeMismatch(f"{dtype} of {len(shape)} axes: a tensor has at most {MOST_AXES}")
+    count = prod(size for size in shape if is_symbolic(size) or size != 0)
     try:
         exceeds = count > LARGEST_TENSOR
     except Undecided:
@@ -330,6 +337,8 @@ def check_size(dtype: str, shape: Shape) -> None:
             f"{type_text(dtype, shape)} has {count} elements,"
             f" kernels index at most {LARGEST_TENSOR}"
         )
+    if any(size < 0 for size in shape if not is_symbolic(size)):
+        raise ShapeMismatch(f"{type_text(dtype, shape)} has a size below 0")
 
 
 def check_room(dtype: np.dtype[Any], shape: Shape) -> None:

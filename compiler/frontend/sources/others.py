@@ -1,6 +1,7 @@
 """Old forms of normalisations, and operators that depend on an axis alone."""
 
-from math import ceil, isfinite
+from fractions import Fraction
+from math import isfinite
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from compiler.net.attributes import Mismatch
 from compiler.net.node import ShapeMismatch
 from compiler.net.operators.normalization import check_groups
 from compiler.net.operators.shapes import has_rank, has_shape, listed, one_number
-from compiler.net.spec import check_size
+from compiler.net.spec import LARGEST_TENSOR
 from compiler.tensors.substitution import holds_extents
 
 
@@ -81,14 +82,16 @@ def _range(node: ModelNode) -> None:
     known = [operand for operand in node.inputs if operand and operand.array is not None]
     if len(known) == 3 and not any(holds_extents(operand.array) for operand in known):
         numbers = (float(np.reshape(np.asarray(operand.array), ())) for operand in known)
-        check_size(known[0].dtype, (_steps(*numbers),))
+        _check_steps(*numbers)
 
 
-def _steps(start: float, limit: float, delta: float) -> int:
-    """How many numbers a Range has; raises Mismatch where that is not a number."""
+def _check_steps(start: float, limit: float, delta: float) -> None:
+    """Raise Mismatch unless a Range has as many numbers as a tensor can have."""
+    counts = f"it counts from {start:g} to {limit:g} in steps of {delta:g}"
     if delta == 0 or not all(map(isfinite, (start, limit, delta))):
-        raise Mismatch(f"it counts from {start:g} to {limit:g} in steps of {delta:g}")
-    return max(0, ceil((limit - start) / delta))
+        raise Mismatch(counts)
+    if (Fraction(limit) - Fraction(start)) / Fraction(delta) > LARGEST_TENSOR:
+        raise ShapeMismatch(f"{counts}: kernels index at most {LARGEST_TENSOR} elements")
 
 
 @checks("MeanVarianceNormalization")

@@ -140,7 +140,7 @@ def invalid_attributes(node: onnx.NodeProto) -> Generator[None]:
     """Turn an error about attributes into a ModelError that names the node."""
     try:
         yield
-    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+    except (Mismatch, ValueError, TypeError, LookupError, ArithmeticError) as error:
         label = f"{node.op_type} {node.name or node.output[0]!r}"
         raise ModelError(f"{label}: {error}; export the model again") from error
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from compiler.net.operators import check_room
+from compiler.net.operators import check_room, check_size
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
 
 Array = np.ndarray
@@ -71,6 +71,7 @@ class RandomTensor:
 @host_operator("RandomNormal", "RandomUniform")
 def random_tensor(call: HostCall) -> HostFunction:
     """Tensors of the attribute `shape`."""
+    check_size(_dtype(call).name, tuple(call.attributes["shape"]))
     return RandomTensor(call, _generator(call)).fixed
 
 
