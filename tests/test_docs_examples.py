@@ -83,7 +83,7 @@ def run_command(line: str) -> None:
 
 
 def run_program(*command: str) -> str:
-    """What a program prints that ends well."""
+    """The standard output of a program that must end well."""
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
@@ -137,7 +137,7 @@ APART = {
     "export.md",
     "interfaces.md",
 }
-"""Pages that have a test of their own."""
+"""Pages with a separate test."""
 
 NOT_RUN = {"targets.md": "it installs packages of Debian's"}
 """Pages with code that is not run, and why."""
@@ -273,7 +273,7 @@ int main() {
   return y[0] == 0 ? 0 : 1;
 }
 """
-"""What is around the lines of the page."""
+"""The program around the lines of the page."""
 
 
 def make_exported_model() -> None:
