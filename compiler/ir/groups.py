@@ -60,7 +60,7 @@ def symbols_of_type(type: Attribute) -> tuple[Symbol, ...]:
     return () if isinstance(type, NoneType) else _symbols(shape_of(type))
 
 
-def has_symbols(graph: GraphOp) -> bool:
+def depends_on_symbols(graph: GraphOp) -> bool:
     """Whether sizes of a graph depend on symbols."""
     return any(symbols_of_type(value.type) for op in graph.walk() for value in op.results)
 

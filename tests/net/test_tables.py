@@ -15,14 +15,10 @@ TABLES = {
     "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
     "frontend/rules/contrib/activations.py": (1, "the activations of onnxruntime's GEMMs"),
     "frontend/rules/contrib/signatures.py": (2, "onnxruntime's forms of them"),
-    "frontend/rules/forms.py": (1, "a rewriting of reductions over no axes"),
     "frontend/sources/attributes.py": (1, "ONNX's forms before they are rewritten"),
-    "graph/fusion/simplify.py": (1, "the simplification of each that does not follow from facts"),
     "kernels/gpu/templates/attention/rounding.py": (1, "one pattern: after a Clip to integers"),
     "kernels/gpu/templates/recurrence/template.py": (1, "CUDA's expression of each"),
     "kernels/ops/elementwise.py": (1, "TVM's expression of each"),
-    "rewrite/rules/pooling.py": (1, "the pools that rules are proved for"),
-    "rewrite/search/kernels.py": (1, "what attention's kernels read through"),
 }
 """Files with tables of operators, how many, and why: numbers here may only become smaller."""
 

@@ -6,12 +6,13 @@ README is the front page and `docs/` the root; other pages keep their paths.
 
 import os
 import re
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+# MkDocs is an extra without which types are checked, too: its objects are Any here.
+FILE: Any = import_module("mkdocs.structure.files").File
+PLUGIN_ERROR: type[Exception] = import_module("mkdocs.exceptions").PluginError
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,16 +25,16 @@ def site_path(path: str) -> str:
     return "index.md" if path == "README.md" else path.removeprefix("docs/")
 
 
-def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+def on_files(files: Any, *, config: Any) -> Any:
     """Add the pages that are outside `docs/`."""
     for pattern in OUTSIDE:
         for path in sorted(ROOT.glob(pattern)):
             name = site_path(path.relative_to(ROOT).as_posix())
-            files.append(File.generated(config, name, abs_src_path=str(path)))
+            files.append(FILE.generated(config, name, abs_src_path=str(path)))
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """Links of the repository as links of the site; the front page has no pages next to it."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
@@ -51,7 +52,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     return re.sub(r"\]\(([^)\s]+)\)", site_link, markdown)
 
 
-def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
     """Docstrings name pages as files of the repository: make these links.
 
     GitHub wants bars in the code of a table with backslashes, which Python-Markdown would show.
@@ -63,7 +64,7 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
     def page_link(match: re.Match[str]) -> str:
         linked = files.get_file_from_path(f"{match[1]}.md")
         if linked is None:
-            raise PluginError(f"a docstring names {match[0]}, which is not a page")
+            raise PLUGIN_ERROR(f"a docstring names {match[0]}, which is not a page")
         return f'<a href="{linked.url_relative_to(page.file)}">{match[0]}</a>'
 
     return re.sub(r"docs/([\w-]+)\.md", page_link, html)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from compiler.emulator.compile import compile_kernels
 from compiler.kernels.building.select import best
@@ -10,17 +11,24 @@ from compiler.kernels.building.spec import kernel_spec
 from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
-from compiler.kernels.gpu.entries.indirect import with_indirect_entries
+from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD, with_indirect_entries
 from compiler.kernels.gpu.entries.sizes import with_grid_guards
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
-from compiler.kernels.sizes import for_all_sizes, sized
+from compiler.kernels.sizes import at_hint, for_all_sizes, sized
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
 """A kernel's bounds: threads of a block and, optionally, blocks of an SM."""
+
+
+LITTLE_SHARED = 16 << 10
+"""Bytes of shared memory of a block that leave room for blocks of other kernels."""
+
+SMALL_PART = 8
+"""Kernels with blocks for at most this part of the SMs leave room, however large the blocks are."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +58,41 @@ def generate_entries(group: Group, target: GpuTarget) -> KernelSource:
 
 def compile_kernel(group: Group, kernel: KernelSource, target: GpuTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
-    compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
-    launches = (
+    launches = programmatic(kernel.launches, target)
+    source = with_releases(complete_text(kernel.text), launches, target)
+    compiled = compile_text(source, launches, target)
+    launches = tuple(
         replace(
             x,
             registers=compiled.used[x.symbol].registers,
             static_shared_bytes=compiled.used[x.symbol].shared_bytes,
         )
-        for x in kernel.launches
+        for x in launches
     )
-    kernel = replace(kernel, launches=programmatic(launches, target))
+    kernel = replace(kernel, launches=launches)
     return kernel_spec(group, kernel, "cuda", compiled.cubin, compiled.source)
+
+
+def with_releases(text: str, launches: Iterable[Launch], target: GpuTarget) -> str:
+    """Complete text whose kernels of few blocks let their successors be placed as they begin.
+
+    These have room next to them, and start at once when they have waited. Next to many blocks, or
+    large ones, they would get what SMs those leave.
+    """
+    few = {symbol for own in launches if _leaves_room(own, target) for symbol in own.symbols}
+
+    def head(match: re.Match[str]) -> str:
+        return f"{match[0]}\n  launch_dependents();" if match[2] in few else match[0]
+
+    return KERNEL_HEAD.sub(head, text)
+
+
+def _leaves_room(launch: Launch, target: GpuTarget) -> bool:
+    """Whether blocks of other kernels fit next to those of a launch that waits itself."""
+    blocks = prod(map(at_hint, launch.grid))
+    small = at_hint(launch.shared_bytes) <= LITTLE_SHARED
+    sms = target.device.sms
+    return launch.programmatic and (blocks <= sms if small else blocks <= sms // SMALL_PART)
 
 
 def programmatic(launches: Iterable[Launch], target: GpuTarget) -> tuple[Launch, ...]:
@@ -108,9 +140,9 @@ def _generated(group: Group, target: GpuTarget) -> KernelSource:
 def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
     kernel = generate_entries(group, target)
-    source = complete_text(kernel.text)
-    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
     kernel = replace(kernel, launches=programmatic(kernel.launches, target))
+    source = with_releases(complete_text(kernel.text), kernel.launches, target)
+    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
     return kernel_spec(group, kernel, "emu", compile_kernels(source, symbols), source)
 
 

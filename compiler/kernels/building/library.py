@@ -28,7 +28,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.library.files import LIBRARY_MAGIC, library_files
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.caches import CHECKSUM, check_regular, write_whole
-from compiler.target.target import CpuTarget, Target, parse_target
+from compiler.target.target import CpuTarget, Target, parse_cpu, parse_target
 
 KEY_BYTES = 32
 """The bytes of an entry's name: a SHA-256."""
@@ -100,12 +100,12 @@ class KernelLibrary:
         if self.origin.target == str(target):
             return True
         own = parse_target(self.origin.target)
-        host = host_target()
-        if not isinstance(target, CpuTarget) or own.precision != target.precision:
+        if (own.backend, target.backend) != ("cpu", "cpu") or own.precision != target.precision:
             return False
-        if (target.mcpu, target.features) != (host.mcpu, host.features):
+        cpu, host = parse_cpu(str(target)), host_target()
+        if (cpu.mcpu, cpu.features) != (host.mcpu, host.features):
             return False  # of a CPU by name LLVM alone knows what it has
-        has = _features(target)
+        has = _features(cpu)
         return has.issuperset(self.origin.features) and not self._lacks(has) & WIDER
 
     def load(self, group: Group, target: Target) -> KernelSpec | None:
@@ -135,9 +135,9 @@ class KernelLibrary:
 
     def _is_slower_for(self, group: Group, target: Target) -> bool:
         """Whether a CPU has instructions for a group's numbers that the library's code has not."""
-        if self.origin.target == str(target) or not isinstance(target, CpuTarget):
+        if self.origin.target == str(target):
             return False
-        lacks = self._lacks(_features(target)) & OF_NARROW_NUMBERS
+        lacks = self._lacks(_features(parse_cpu(str(target)))) & OF_NARROW_NUMBERS
         return bool(lacks) and any(info.dtype in NARROW for info in group.values)
 
     def _lacks(self, has: frozenset[str]) -> frozenset[str]:

@@ -19,7 +19,7 @@ from compiler.graph.rewriting.terms import Graph, Term, Terms
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of, replace_graph
-from compiler.ir.groups import has_symbols
+from compiler.ir.groups import depends_on_symbols
 from compiler.ir.types import known_type
 from compiler.net.spec import check_size
 from compiler.passes.base import CostContext, GraphPass
@@ -119,7 +119,7 @@ class Substitute(GraphPass):
 
     def _substitute(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Decide, or recall what was decided; the number of the candidate taken."""
-        if has_symbols(graph):  # a text has not the bounds of symbols
+        if depends_on_symbols(graph):  # a text has not the bounds of symbols
             return self._decide(graph, model)
         question = f"{self.spec(include_default=True)}\n{graph!s}"
         decided = None if model is None else model.recall(question)
@@ -141,7 +141,7 @@ class Substitute(GraphPass):
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
-        examples = Examples(terms).of if has_symbols(graph) else tuple[Term, ...]
+        examples = Examples(terms).of if depends_on_symbols(graph) else tuple[Term, ...]
         with assuming_nothing():
             candidates = [
                 candidate

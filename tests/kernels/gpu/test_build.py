@@ -13,10 +13,11 @@ import tvm_ffi
 
 from compiler.errors import KernelError
 from compiler.kernels.building import KernelCache
-from compiler.kernels.building.cuda_kernel import generate
+from compiler.kernels.building.cuda_kernel import generate, programmatic, with_releases
 from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import check_resources, read_resources
+from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import shared_bytes
@@ -112,6 +113,31 @@ def test_kernels_of_newer_architectures_wait_themselves(arch: str):
         text = complete_text(generate(group, target).text)
         heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)', text)
         assert heads == ["grid_dependency_wait"] * len(spec.launches)
+
+
+@pytest.mark.parametrize(
+    ("arch", "blocks", "shared", "first"),
+    [
+        ("sm_90", 132, 16 << 10, "launch_dependents"),
+        ("sm_90", 133, 0, "grid_dependency_wait"),
+        ("sm_90", 17, 17 << 10, "grid_dependency_wait"),
+        ("sm_90", 16, 200 << 10, "launch_dependents"),
+        ("sm_80", 8, 0, "grid_dependency_wait"),
+    ],
+)
+def test_kernels_of_few_blocks_let_their_successors_be_placed_before_they_wait(
+    arch: str, blocks: int, shared: int, first: str
+):
+    target = parse_gpu(f"cuda:{arch}")
+    kernel = with_indirect_entries(generate(row_softmax(), target))
+    resized = [
+        dataclasses.replace(launch, grid=(blocks, 1, 1), shared_bytes=shared)
+        for launch in kernel.launches
+    ]
+    text = with_releases(complete_text(kernel.text), programmatic(resized, target), target)
+    heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)\(\);', text)
+    assert heads == [first] * 2
+    assert text.count("  grid_dependency_wait();\n") == len(heads)
 
 
 def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):
