@@ -33,7 +33,7 @@ def before_slice(op: OperatorOp) -> Sliced | None:
 
     It computes integers of which only slices are read, no element of them twice.
     """
-    source = op.inputs[0].owner if op.type_name == "Slice" else None
+    source = op.inputs[0].owner if _is_slice(op) else None
     if not isinstance(source, OperatorOp) or KINDS[source.type_name] is not Kind.ELEMENTWISE:
         return None
     if broadcasts(source.type_name):

@@ -79,7 +79,7 @@ class Terms:
 
     def leaf(self, kind: str, type: KnownTensor, **attributes: Hashable) -> Term:
         """A term without inputs."""
-        return self._term(kind, (), attributes, (type,))
+        return self.opaque(kind, (), attributes, (type,))
 
     def fill(self, value: float, dtype: str, shape: Sequence[int]) -> Term:
         """A tensor with one number in every element."""
@@ -104,7 +104,7 @@ class Terms:
         simpler = simplified(self, kind, inputs, full)
         if simpler is not None:
             return simpler
-        return self._term(kind, tuple(inputs), full, (self._type(kind, inputs, full),), node)
+        return self.opaque(kind, inputs, full, (self._type(kind, inputs, full),), node)
 
     def _type(
         self, kind: str, inputs: Sequence[Term | None], attributes: Mapping[str, Hashable]
@@ -126,11 +126,14 @@ class Terms:
         node: str = "",
     ) -> Term:
         """An operator as it is, with known types; of several results if there are several types."""
-        return self._term(kind, tuple(inputs), attributes, tuple(types), node)
+        content = (kind, frozenset(attributes.items()), tuple(types))
+        head = self._heads.setdefault(content, len(self._heads))
+        frozen = MappingProxyType(dict(attributes))
+        return self._once(head, kind, inputs, frozen, tuple(types), node)
 
     def result(self, term: Term, index: int) -> Term:
         """One result of an operator that has several."""
-        return self._term(RESULT, (term,), {"index": index}, (term.types[index],))
+        return self.opaque(RESULT, (term,), {"index": index}, (term.types[index],))
 
     def results(self, term: Term) -> Graph:
         """All results of an operator that are not left out."""
@@ -153,19 +156,6 @@ class Terms:
         """A term with other inputs of the same types, not simplified."""
         node = term.node
         return self._once(term.head, node.type, inputs, node.attributes, term.types, node.node)
-
-    def _term(
-        self,
-        kind: str,
-        inputs: tuple[Term | None, ...],
-        attributes: Mapping[str, Hashable],
-        types: tuple[KnownTensor, ...],
-        node: str = "",
-    ) -> Term:
-        content = (kind, frozenset(attributes.items()), types)
-        head = self._heads.setdefault(content, len(self._heads))
-        frozen = MappingProxyType(dict(attributes))
-        return self._once(head, kind, inputs, frozen, types, node)
 
     def _once(
         self,
