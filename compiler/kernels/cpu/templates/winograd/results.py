@@ -10,7 +10,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
-from compiler.kernels.sizes import expression, is_number
+from compiler.kernels.sizes import expression
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import interleaved, loop_over, scratch, sequence, vector_loop
 
@@ -97,16 +97,8 @@ class ResultTransform:
         def line(tile: Any, i: Any) -> Stmt:
             row = (place.chunk // layout.parts * span + tile) * results + i
             start = i * (results * layout.run) + layout.line_start(tile)
-            if not is_number(conv.output[1]):
-                extent = tirx.min(expression(width), conv.output[1] - part * width)
-                return tirx.IfThenElse(row < conv.output[0], stretch(row, start, extent), None)
-            stored = stretch(row, start, conv.output[1] - (layout.parts - 1) * width)
-            if layout.parts > 1:
-                whole = stretch(row, start, width)
-                stored = tirx.IfThenElse(part < layout.parts - 1, whole, stored)
-            if conv.output[0] % (results * span) == 0:
-                return stored
-            return tirx.IfThenElse(row < conv.output[0], stored, None)
+            extent = tirx.min(expression(width), conv.output[1] - part * width)
+            return tirx.IfThenElse(row < conv.output[0], stretch(row, start, extent), None)
 
         return loop_over(
             "tile", span, lambda tile: loop_over("line", results, lambda i: line(tile, i))
