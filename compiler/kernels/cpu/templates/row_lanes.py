@@ -122,20 +122,21 @@ class RowLanes(Nest):
         return self._for_channels(place, weights, channel)
 
     def _for_results(self, place: Place, one: Callable[[Any, Any], Stmt]) -> Stmt:
-        """The rows of a tile that the result has, each by as many elements as it has of a part."""
-        (height, width), rows, parts = self.conv.output, self.tile.rows, self.parts
+        """Its results: a vector of all rows comes before the next, as all rows have as many."""
+        height, width = map(expression, self.conv.output)
+        first = place.chunk % self.parts * self.part
+        top = place.chunk // self.parts * self.tile.rows
+        rows = tirx.min(height - top, tirx.const(self.tile.rows, "int32"))
 
-        def row(y: Any) -> Stmt:
-            def line(extent: int) -> Stmt:
-                return vector_loop(extent, self.lanes, partial(one, y))
+        def column(x: Any) -> Stmt:
+            return loop_over("row", rows, lambda y: one(y, x))
 
-            stored = line(width - (parts - 1) * self.part)
-            if parts > 1:
-                stored = tirx.IfThenElse(place.chunk % parts < parts - 1, line(self.part), stored)
-            guard = place.chunk // parts * rows + y < height
-            return tirx.IfThenElse(guard, stored, None) if height % rows else stored
-
-        return loop_over("row", rows, row)
+        whole = first + self.part <= width
+        return tirx.IfThenElse(
+            whole,
+            vector_loop(self.part, self.lanes, column),
+            vector_loop(width - first, self.lanes, column),
+        )
 
 
 class SizedRows(RowLanes, SizedLanes):
@@ -153,20 +154,3 @@ class SizedRows(RowLanes, SizedLanes):
         first = place.chunk % self.parts * self.part
         summed = partial(self._summed, place, weights, source, sums)
         return self.by_vectors(first, self.conv.output[1], summed)
-
-    def _for_results(self, place: Place, one: Callable[[Any, Any], Stmt]) -> Stmt:
-        """As there; a vector of all rows comes before the next, as all rows have as many."""
-        height, width = map(expression, self.conv.output)
-        first = place.chunk % self.parts * self.part
-        top = place.chunk // self.parts * self.tile.rows
-        rows = tirx.min(height - top, tirx.const(self.tile.rows, "int32"))
-
-        def column(x: Any) -> Stmt:
-            return loop_over("row", rows, lambda y: one(y, x))
-
-        whole = first + self.part <= width
-        return tirx.IfThenElse(
-            whole,
-            vector_loop(self.part, self.lanes, column),
-            vector_loop(width - first, self.lanes, column),
-        )
