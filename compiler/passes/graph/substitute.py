@@ -88,8 +88,8 @@ class Substitute(GraphPass):
                 ctx.decided[str(self.spec())] = repeated
 
     def _check(self) -> None:
-        if self.policy not in (*POLICIES, "none", "target"):
-            choices = ", ".join((*POLICIES, "none", "target"))
+        if self.policy not in (policies := (*POLICIES, "none", "target")):
+            choices = ", ".join(policies)
             raise PipelineError(f"unknown policy {self.policy!r}: use one of {choices}")
         if self.division not in DIVISIONS:
             raise PipelineError(
@@ -153,17 +153,12 @@ class Substitute(GraphPass):
             return None
         _LOG.info("substituted: %s", dict(Counter(candidates[number].rules)))
         write_terms(graph, read, candidates[number].graph)
-        for value in (value for op in graph.body.block.ops for value in op.results):
-            type = known_type(value.type)
+        for type in (known_type(v.type) for op in graph.body.block.ops for v in op.results):
             check_size(type.dtype, type.shape)  # that of what is new, for all sizes
         return number
 
     def _taken(
-        self,
-        candidates: Sequence[Graph],
-        graph: GraphOp,
-        cost: Cost,
-        model: CostModel | None,
+        self, candidates: Sequence[Graph], graph: GraphOp, cost: Cost, model: CostModel | None
     ) -> int:
         """The number of the candidate to take; the baseline is the last, the graph as it was."""
         if self.take is not None:
