@@ -134,7 +134,7 @@ BOUNDED = {
     "sampling.py:rewrite_affine_grid": "one number",
     "group_query.py:_lengths": "one number",
     "others.py:rewrite_inverse": "at most _LARGEST_INVERSE squared",
-    "arithmetic.py:integer_convolution": "as many as the weights",
+    "quantised.py:integer_convolution": "as many as the weights",
     "dequantised.py:is_same": "one number",
     "dynamic.py:_factor": "one number",
     "four_bits.py:four_bits": "as many as the scales",
@@ -149,8 +149,9 @@ BOUNDED = {
 
 def filling_functions() -> Iterator[str]:
     """The functions of rules that call a function of numpy that fills an array."""
-    rooms = (ROOT / "frontend" / name for name in ("rules", "quantised"))
-    for path in sorted(path for room in rooms for path in room.rglob("*.py")):
+    rooms = (ROOT / name for name in ("frontend/rules", "rewrite/quantised"))
+    rules = sorted(path for room in rooms for path in room.rglob("*.py"))
+    for path in [*rules, ROOT / "net" / "building" / "quantised.py"]:
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef) and any(map(_fills, ast.walk(function))):
                 yield f"{path.name}:{function.name}"

@@ -26,14 +26,12 @@ from compiler.tensors.dtypes import ELEMENT_BYTES, HALF_BYTES
 
 @rule("QuantizeLinear")
 def rewrite_quantize(call: Call) -> list[Value]:
-    """A tensor quantised by one scale in float32 stays so until it is lowered."""
+    """A quantised tensor stays one until it is lowered; constants have other dtypes, too."""
     node = _of_numbers(call)
-    parts = [value for value in node.inputs[1:] if value is not None]
-    whole = not node["block_size"] and not any(value.shape for value in parts)
-    single = parts[0].dtype == "float32" and node["precision"] in (0, 1)
-    if whole and single and quantised_dtype(node) in ELEMENT_BYTES:
-        return [_until_lowered(call, node)]
-    _check_compiled(is_known(node.inputs), quantised_dtype(node))
+    dtype = quantised_dtype(node)
+    _check_compiled(is_known(node.inputs), dtype)
+    if dtype in ELEMENT_BYTES:
+        return call.builder.emit(node.type, node.inputs, node.attributes)
     return [quantised_by_arithmetic(call.builder, node)]
 
 
@@ -77,15 +75,17 @@ def _extreme(call: Call, op_type: str, x: Value) -> Value:
 
 @rule("DequantizeLinear")
 def rewrite_dequantize(call: Call) -> list[Value]:
-    """A tensor of float32 without blocks stays one of integers until it is lowered."""
+    """A tensor stays one of integers until it is lowered; a constant names these.
+
+    Integers of four bits are constants, which kernels for a scale of a run do not have.
+    """
     node = _of_numbers(call)
-    single = node.operand(1).dtype == "float32" and node["output_dtype"] in (0, 1)
-    compiled = node.operand(0).dtype in ELEMENT_BYTES
-    whole = compiled and node.operand(1).rank < 2 and not node["block_size"]
-    packed = node.operand(0).dtype in HALF_BYTES and is_known(node.inputs)
-    if single and (whole or packed):
-        return [_until_lowered(call, node)]
-    return [dequantised_by_arithmetic(call.builder, node)]
+    if node.operand(0).dtype in HALF_BYTES and not is_known(node.inputs):
+        return [dequantised_by_arithmetic(call.builder, node)]
+    (result,) = call.builder.emit(node.type, node.inputs, node.attributes)
+    if result.array is not None:
+        result.code = replace(node, outputs=[result])
+    return [result]
 
 
 def _of_numbers(call: Call) -> Node[Value]:
@@ -101,14 +101,6 @@ def _of_numbers(call: Call) -> Node[Value]:
     if not call.shape(1):
         attributes["axis"] = 0
     return Node(call.op_type, attributes, inputs, [], call.builder.node)
-
-
-def _until_lowered(call: Call, node: Node[Value]) -> Value:
-    """The result of a node that stays one operator, of which a constant names its own."""
-    (result,) = call.builder.emit(node.type, node.inputs, node.attributes)
-    if result.array is not None and node.type == "DequantizeLinear":
-        result.code = replace(node, outputs=[result])
-    return result
 
 
 @rule("MatMulInteger")

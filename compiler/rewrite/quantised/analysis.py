@@ -8,10 +8,11 @@ from compiler.net.graph import Graph, Value, makers_of
 from compiler.net.node import Node
 from compiler.net.operators import BYTE_CONTRACTIONS, OPERATORS
 from compiler.net.operators.contractions import GEMMS
+from compiler.net.operators.quantisation import QUANTISATION
 from compiler.rewrite.quantised.dequantised import Dequantised, is_same
 from compiler.rewrite.quantised.tensor_cores import has_byte_kernel, suits
 from compiler.tensors.contraction import Contraction
-from compiler.tensors.dtypes import HALF_BYTES
+from compiler.tensors.dtypes import HALF_BYTES, element_type
 
 KEEP_CODES = frozenset(name for name, entry in OPERATORS.items() if entry.keeps_codes)
 """Operators on one tensor that give the same of its integers as of its numbers."""
@@ -54,12 +55,13 @@ class QuantisedGraph:
         """The number that a value is, if integers stand for it: constants, too."""
         if value is None or value.array is None or value.code is None:
             return None if value is None else self.of_value.get(value)
-        halves = value.code.operand(0).dtype in HALF_BYTES
-        return None if halves else self._dequantised(value.code)
+        return self._dequantised(value.code) if is_followed(value.code) else None
 
     def _note(self, operator: Node[Value]) -> None:
         """Note what an operator makes of the numbers that it reads."""
         number, other = (self[value] for value in [*operator.inputs, None, None][:2])
+        if operator.type in QUANTISATION and not is_followed(operator):
+            return
         if operator.type == "DequantizeLinear":
             self.of_value[operator.output] = self._dequantised(operator)
         elif operator.type == "QuantizeLinear":
@@ -129,6 +131,21 @@ class QuantisedGraph:
             integers = maker.operand(0)
         alike = self.alike.get(integers)
         return self._origins.get(integers) if alike is None else alike.origin
+
+
+def is_followed(operator: Node[Value]) -> bool:
+    """Whether integers are followed to or from a QuantizeLinear or a DequantizeLinear.
+
+    Its numbers are float32; one scale quantises them, and one for each index of an axis may
+    dequantise them. All else is computed as it is written.
+    """
+    parts = [value for value in operator.inputs[1:] if value is not None]
+    quantises = operator.type == "QuantizeLinear"
+    computed = operator["precision"] if quantises else operator["output_dtype"]
+    plain = parts[0].dtype == "float32" and computed in (0, element_type("float32"))
+    most = 0 if quantises else 1
+    whole = not operator["block_size"] and all(value.rank <= most for value in parts)
+    return plain and whole and operator.operand(0).dtype not in HALF_BYTES
 
 
 def _moved(number: Dequantised, move: Node[Value], source: Dequantised) -> Dequantised:

@@ -19,7 +19,7 @@ from compiler.net.node import Node
 from compiler.net.operators import INTEGER_CONTRACTIONS, KINDS, Kind
 from compiler.net.operators.elementwise import clipped
 from compiler.net.operators.quantisation import QUANTISATION
-from compiler.rewrite.quantised.analysis import KEEP_CODES, QuantisedGraph
+from compiler.rewrite.quantised.analysis import KEEP_CODES, QuantisedGraph, is_followed
 from compiler.rewrite.quantised.bounds import bounds_of_integers, number_bounds
 from compiler.rewrite.quantised.contract import contracted, divided, is_divisor, is_of_sums
 from compiler.rewrite.quantised.dequantised import Dequantised, is_same
@@ -106,8 +106,6 @@ class _Lowering:
     def lowered(self) -> Contraction | None:
         """Lower the graph; returns the way in which there was something to contract."""
         for operator in self.graph.operators:
-            if operator.type == "DequantizeLinear":
-                continue
             if operator.outputs[0] in self.numbers.of_value:
                 continue  # written where it is read
             self.builder.node = operator.node
@@ -132,6 +130,9 @@ class _Lowering:
         """The value instead of the result of an operator, if any."""
         if operator.type == "QuantizeLinear":
             return self._quantised(operator)
+        if operator.type == "DequantizeLinear":
+            inputs = [self._value(value) for value in operator.inputs]
+            return dequantised_by_arithmetic(self.builder, replace(operator, inputs=inputs))
         if operator.type == "Div":
             return self._quotient(operator)
         if operator.outputs and operator.output in self.numbers.pairs:
@@ -173,10 +174,9 @@ class _Lowering:
         alike = self.numbers.alike.get(operator.output)
         if alike is not None:
             return self._integers(alike)
-        inputs = [self._value(value) for value in operator.inputs]
-        return quantised_by_arithmetic(
-            self.builder, replace(operator, inputs=inputs), self._quotient(operator)
-        )
+        written = replace(operator, inputs=[self._value(value) for value in operator.inputs])
+        quotient = self._quotient(operator) if is_followed(operator) else None
+        return quantised_by_arithmetic(self.builder, written, quotient)
 
     def _quotient(self, operator: Node[Value]) -> Value | None:
         """Operand 0 divided by operand 1, if that is sums of a contraction by a constant."""

@@ -12,6 +12,7 @@ from compiler.net.building.builder import NetBuilder
 from compiler.net.building.quantised import less_zero_point
 from compiler.net.graph import Graph, Value
 from compiler.net.node import Node
+from compiler.net.operators.quantisation import QUANTISATION
 
 LARGEST_EXACT_FLOAT = 1 << 24
 """The integers up to which float32 has all."""
@@ -22,8 +23,9 @@ def visible_sums(graph: Graph) -> set[Value]:
     visible = {value for _, value in graph.outputs}
     for operator in graph.operators:
         cast = operator.type == "Cast" and operator.output.dtype == "float32"
-        scaled = operator.type == "DequantizeLinear" and operator.input(2) is None
-        if not cast and not scaled and operator.type != "QuantizeLinear":
+        scaled = operator.type in QUANTISATION and operator.operand(1).dtype == "float32"
+        exact = operator.type == "DequantizeLinear" and operator.input(2) is not None
+        if not cast and (exact or not scaled):
             visible.update(value for value in operator.inputs if value is not None)
     return visible
 

@@ -13,6 +13,7 @@ from compiler.errors import ShapeError
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import run
+from tests.lowered import import_lowered
 
 N = helper.make_node
 RNG = np.random.default_rng(3)
@@ -47,7 +48,7 @@ def with_element_types(proto: onnx.ModelProto) -> onnx.ModelProto:
 def folded(node: onnx.NodeProto, *arrays: np.ndarray, opset: int = 21) -> list[np.ndarray]:
     """The outputs of a node on constants, computed at import: no operator is left."""
     proto = with_element_types(model(node, *arrays, opset=opset))
-    imported = import_model(proto)
+    imported = import_lowered(proto)
     assert "dataflow.op" not in str(imported.module)
     return list(interpret(imported.module, imported.weights, {}).values())
 

@@ -27,6 +27,7 @@ from compiler.tensors.substitution import has_symbols
 from tests.fuzz.case import Case
 from tests.fuzz.graphs import random_graph
 from tests.fuzz.sizes import opened
+from tests.lowered import lowered
 from tests.program.symbolic.graphs import (
     Sizes,
     SymbolicGraph,
@@ -51,7 +52,7 @@ def exported(name: str, hints: Sizes = HINTS) -> SymbolicGraph:
 
 def imported(graph: SymbolicGraph, target: str = "cpu") -> ModuleOp:
     """The module of a graph for a target."""
-    module = emitted(folded(graph.graph).graph).module
+    module = lowered(emitted(folded(graph.graph).graph)).module
     set_target(module, target)
     return module
 
