@@ -1,5 +1,6 @@
 """Generated documentation is fresh, and what the README and the page of commands show is true."""
 
+import ast
 import re
 from argparse import ArgumentParser
 from pathlib import Path
@@ -99,6 +100,34 @@ def test_modules_and_scripts_in_pages_exist():
             exists = any((ROOT / f"{path}{suffix}").exists() for suffix in ("", ".py"))
             missing += [] if exists else [f"{page.name}: {path}"]
     assert not missing
+
+
+def script_source(program: str) -> str:
+    """The text of a script or of a module, with what it imports of the same folders."""
+    path = ROOT / (program if program.endswith(".py") else f"{program.replace('.', '/')}.py")
+    paths = [path] if path.exists() else [*path.with_suffix("").glob("*.py")]
+    text = "".join(file.read_text() for file in paths)
+    imported = re.findall(r"from ((?:benchmarks|tests)[\w.]*) import", text)
+    files = (ROOT / f"{name.replace('.', '/')}.py" for name in imported)
+    return text + "".join(file.read_text() for file in files if file.exists())
+
+
+def test_scripts_have_the_options_of_their_usage():
+    """Docstrings of benchmarks, tests and examples show how to call these."""
+    call = r"(?m)^ *python (?:-m )?((?:tests|examples|benchmarks)[\w./]*)(.*\n?(?:\s{8,}.*\n?)*)"
+    shown = 0
+    wrong: list[str] = []
+    for folder in ("benchmarks", "tests", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            usage = ast.get_docstring(ast.parse(path.read_text())) or ""
+            for program, arguments in re.findall(call, usage):
+                source = script_source(program)
+                assert source, f"{path.name}: {program}"
+                options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", arguments))
+                shown += len(options)
+                wrong += [f"{path.name}: {o}" for o in sorted(options) if f'"{o}"' not in source]
+    assert shown > 100
+    assert not wrong
 
 
 def test_unknown_options_are_seen():
