@@ -88,11 +88,11 @@ class _Reader:
             stmt.Evaluate: self._evaluation,
         }
         self._expressions: Mapping[type, Callable[[Any], Integer | None]] = {
-            **dict.fromkeys(TERM_OPERATORS, self._binary),
-            **dict.fromkeys((tirx.GT, tirx.GE), self._greater),
-            **dict.fromkeys((tirx.LShift, tirx.RShift), self._shift),
-            tirx.BitwiseAnd: self._masked,
-            tirx.NE: self._different,
+            **dict.fromkeys(TERM_OPERATORS, self._of_two(self._binary)),
+            **dict.fromkeys((tirx.GT, tirx.GE), self._of_two(self._greater)),
+            **dict.fromkeys((tirx.LShift, tirx.RShift), self._of_two(self._shift)),
+            tirx.BitwiseAnd: self._of_two(self._masked),
+            tirx.NE: self._of_two(self._different),
             tirx.Not: self._not,
             tirx.Select: self._select,
             tirx.Cast: self._cast,
@@ -317,40 +317,38 @@ class _Reader:
         self.found.opaque.append(f"the address of {node.name} is passed on")
         return None
 
-    def _binary(self, node: Any) -> Integer | None:
+    def _of_two(
+        self, term: Callable[[Any, Integer, Integer], Integer | None]
+    ) -> Callable[[Any], Integer | None]:
+        """A visit of an operator's two operands, whose terms `term` makes its own of."""
+
+        def visit(node: Any) -> Integer | None:
+            a, b = self.value(node.a), self.value(node.b)
+            return self._any(node) if a is None or b is None else term(node, a, b)
+
+        return visit
+
+    def _binary(self, node: Any, a: Integer, b: Integer) -> Integer | None:
         kind = TERM_OPERATORS[type(node)]
-        a, b = self.value(node.a), self.value(node.b)
-        if a is None or b is None:
-            return self._any(node)
         if kind in ("//", "%"):
             truncates = isinstance(node, tirx.Div | tirx.Mod)
             if b.low <= 0 or (truncates and a.low < 0):
                 return self._any(node)
         return self._exactly(node, self.terms.apply(kind, a, b))
 
-    def _different(self, node: Any) -> Integer | None:
-        a, b = self.value(node.a), self.value(node.b)
-        if a is None or b is None:
-            return self._any(node)
+    def _different(self, node: Any, a: Integer, b: Integer) -> Integer | None:
         return self.terms.apply("not", self.terms.apply("==", a, b))
 
-    def _greater(self, node: Any) -> Integer | None:
-        a, b = self.value(node.a), self.value(node.b)
-        if a is None or b is None:
-            return self._any(node)
+    def _greater(self, node: Any, a: Integer, b: Integer) -> Integer | None:
         return self.terms.apply("<" if isinstance(node, tirx.GT) else "<=", b, a)
 
-    def _shift(self, node: Any) -> Integer | None:
-        a, b = self.value(node.a), self.value(node.b)
-        if a is None or b is None or b.low != b.high or not 0 <= b.low < 64:
+    def _shift(self, node: Any, a: Integer, b: Integer) -> Integer | None:
+        if b.low != b.high or not 0 <= b.low < 64:
             return self._any(node)
         kind = "*" if isinstance(node, tirx.LShift) else "//"
         return self._exactly(node, self.terms.apply(kind, a, self.terms.number(1 << b.low)))
 
-    def _masked(self, node: Any) -> Integer | None:
-        a, b = self.value(node.a), self.value(node.b)
-        if a is None or b is None:
-            return self._any(node)
+    def _masked(self, node: Any, a: Integer, b: Integer) -> Integer | None:
         if b.low == b.high and b.low >= 0 and b.low & b.low + 1 == 0:
             return self.terms.apply("%", a, self.terms.number(b.low + 1))
         limits = [term.high for term in (a, b) if term.low >= 0]

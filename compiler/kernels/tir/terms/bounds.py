@@ -1,4 +1,4 @@
-"""ExtentBounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
+"""Bounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -197,7 +197,7 @@ class SizedBounds:
         return tuple(distinct[i] for i in dict.fromkeys(best))
 
     def _plain(self, above: bool, term: Integer) -> ExtentBounds:
-        """ExtentBounds of a term by its operands."""
+        """Bounds of a term by its operands."""
         exact = self._exact.of(term)
         if exact is not None and (term.kind != "-" or not self._below):
             return (exact,)
@@ -230,8 +230,7 @@ class SizedBounds:
                 yield from (n - 1 for n in self.upper(b))
                 yield from self.upper(a) if self._is_positive(a) else ()
             case "min" | "max":
-                # ExtentBounds of a minimum or a maximum: any of its operands', or all of them
-                # together.
+                # any of its operands' bounds, or all of them together
                 own = self.upper if above else self.lower
                 a, b = map(own, term.operands)
                 if above == (term.kind == "min"):
@@ -243,7 +242,7 @@ class SizedBounds:
                 return
 
     def _added(self, term: Integer) -> Iterator[Extent]:
-        """ExtentBounds of a sum a part of which is a multiple of one that has a bound."""
+        """Bounds of a sum a part of which is a multiple of one that has a bound."""
         whole = self._exact.sums.of(term)
         for part, most in self._sums:
             first, factor = next(iter(part.factors.items()))
@@ -261,7 +260,7 @@ class SizedBounds:
                     yield sum(ends, extent + most * times)
 
     def _multiplied(self, above: bool, a: Integer, b: Integer) -> Iterator[Extent]:
-        """ExtentBounds of a multiplication by what is not negative."""
+        """Bounds of a multiplication by what is not negative."""
         own = self.upper if above else self.lower
         for first, second in ((a, b), (b, a)):
             factor = self._exact.of(second)
