@@ -27,7 +27,7 @@ from compiler.kernels.cpu.templates.anchors import (
 from compiler.kernels.cpu.templates.conv2d import (
     constant_weights,
     packing_step,
-    plane_of,
+    read_convolution,
 )
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.places import Taps
@@ -128,26 +128,16 @@ def read_transposed(group: Group, anchor: Node[int]) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor) or not anchor.attributes["finite"]:
         return None
-    image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
-    output = group.values[anchor.output].shape
-    rank = len(image) - 2
-    groups = anchor.attributes["group"]
-    strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
-    pads = tuple(anchor.attributes["pads"][:rank])
-    along = zip(
-        *(plane_of(v, 1) for v in (strides, dilations, weight[2:])),
-        plane_of(pads, 0),
-        plane_of(output[2:], 1),
-        strict=True,
-    )
+    conv = read_convolution(group, anchor)  # from the result to the input
+    along = zip(conv.strides, conv.dilations, conv.kernel, conv.pads, conv.output, strict=True)
     rows, columns = (transposed_phases(*axis) for axis in along)
     return Transposed(
-        batch=output[0],
-        groups=groups,
-        channels=weight[0] // groups,
-        filters=weight[1],
-        image=plane_of(image[2:], 1),
-        kernel=plane_of(weight[2:], 1),
+        batch=conv.batch,
+        groups=conv.groups,
+        channels=conv.filters,
+        filters=conv.channels,
+        image=conv.image,
+        kernel=conv.kernel,
         axes=(rows, columns),
     )
 
