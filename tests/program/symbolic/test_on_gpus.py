@@ -7,13 +7,19 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler.artifact.module import Module
 from compiler.backends.emu.driver import EmulatedDriver
 from compiler.backends.gpu.sized import bucket_size
+from compiler.driver import symbolic
+from compiler.driver.build import Prepared
+from compiler.driver.packed_weights import WeightPacker
+from compiler.driver.settings import Settings
 from compiler.passes.pipeline import DEFAULT_PIPELINE
 from compiler.program.model import DynamicModule
+from compiler.tensors.extents import NotForAllSizes
 from tests.program.checks import check, compiled, model_of
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="kernels are compiled by g++")
@@ -134,6 +140,29 @@ def test_what_holds_for_some_sizes_only_is_not_substituted(caplog: pytest.LogCap
             )
     (message,) = (record.getMessage() for record in caplog.records)
     assert "for all sizes of n, m" in message
+
+
+def test_substitutions_without_kernels_for_all_sizes_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    asked: list[bool] = []
+    prepare = symbolic.prepared
+
+    def refusing(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prepared:
+        asked.append(settings.substitution)
+        if settings.substitution:
+            raise NotForAllSizes("no symbolic kernel")
+        return prepare(module, packer, settings)
+
+    monkeypatch.setattr(symbolic, "prepared", refusing)
+    text = "g (float[n, 8] x) => (float[n, 8] y) { a = Sin (x) y = Add (a, x) }"
+    module, model = compiled(text, target="emu"), model_of(text)
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        for n in (40, 70):
+            check(module, model, {"x": np.ones((n, 8), "f4")})
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "for all sizes of n" in message
+    assert asked == [True, False]
 
 
 def test_sizes_of_a_bucket_share_a_graph(monkeypatch: pytest.MonkeyPatch):

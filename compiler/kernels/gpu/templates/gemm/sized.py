@@ -1,4 +1,4 @@
-"""Tiles of products whose rows a run decides: many rows have tiles of more columns."""
+"""Tiles of GEMMs whose rows a run decides: many rows have tiles of more columns."""
 
 from dataclasses import replace
 
