@@ -144,12 +144,15 @@ lengths = st.floats(1, 6).map(lambda digits: int(10**digits))
 @settings(max_examples=200, deadline=None)
 @given(lengths, st.floats(0, 1), st.integers(1, 64), st.sampled_from([64, 128, 256]))
 @example(32_000, 1.0, 8, 256)
+@example(2053, 0.875, 14, 256)
 @example(1_000_000, 0.5, 1, 64)
 def test_the_steps_are_at_most_n_log_n(length: int, part: float, rows: int, threads: int):
     config = Config(threads)
     problem = Problem(rows, length, 1, OPERATOR, "float32", max(1, int(length**part)), True)
     steps = problem.steps(config)
-    assert steps <= 8 * (rows * length * log2(max(2, length)) + config.tile * ITEMS)
+    # the last tile of each row is sorted whole, however little of it there is
+    padded = rows * (length * log2(max(2, length)) + config.tile)
+    assert steps <= 8 * (padded + config.tile * ITEMS)
 
 
 @pytest.mark.parametrize(("length", "kind"), [(5000, SampledMerge), (40_000, Merging)])

@@ -6,7 +6,7 @@
 //
 // `load(row, column)` gives an element, `store(row, column, value)` takes the result.
 
-// What all threads of a row combine to; `parts` has a float for each warp, `own` is the block's.
+// The combination of all threads of a row; `parts` has a float for each warp, `own` is the block's.
 template <class P, class Combine>
 __device__ __forceinline__ float combined(float x, float* parts, float* own, const Combine& combine) {
 #pragma unroll

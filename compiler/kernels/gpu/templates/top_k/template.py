@@ -295,7 +295,7 @@ def _infinite(dtype: str) -> int:
     return int(infinity.view(f"uint{8 * infinity.itemsize}"))
 
 
-LAUNCH_US, MERGE_US, REGISTERS = 2.2, 1.4, 80
+LAUNCH_US, MERGE_US, REGISTERS = 2.2, 2.0, 80
 """Microseconds of a launch with its loads and stores, and of one merge of a tile with its two
 barriers, mostly accesses of shared memory; registers of a thread."""
 

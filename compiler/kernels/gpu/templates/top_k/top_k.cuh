@@ -24,13 +24,24 @@ struct Entry {
     key = other.key, position = other.position;
     return *this;
   }
+  // Without a branch: keys of 32 bits and positions, which are not negative, are one number.
   __device__ __forceinline__ bool before(const Entry& other) const {
-    return key < other.key || (key == other.key && position < other.position);
+    if constexpr (sizeof(Key) == 4) return number() < other.number();
+    return (key < other.key) | ((key == other.key) & (position < other.position));
+  }
+  __device__ __forceinline__ uint64_t number() const {
+    return static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(position);
   }
 };
 
 template <class P>
 using EntryOf = Entry<typename P::Key>;
+
+// One of two entries, member by member: an address of either would keep arrays of them in memory.
+template <class E>
+__device__ __forceinline__ E chosen(bool first, const E& one, const E& other) {
+  return {first ? one.key : other.key, first ? one.position : other.position};
+}
 
 // The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
 template <class P>
@@ -147,11 +158,11 @@ __device__ __forceinline__ void merge(
 #pragma unroll
   for (int item = 0; item < ITEMS; item++) {
     const bool first = j >= others || (i < ones && low.before(high));
-    own[item] = first ? low : high;
+    own[item] = chosen(first, low, high);
     i += first, j += !first;
     if (item + 1 < ITEMS && (first ? i < ones : j < others)) {
       const E next = one[first ? i : other.start - one.start + j];
-      low = first ? next : low, high = first ? high : next;
+      low = chosen(first, next, low), high = chosen(first, high, next);
     }
   }
 }
@@ -165,7 +176,7 @@ __device__ __forceinline__ void sort_own(E (&own)[ITEMS]) {
     for (int i = 0; i < ITEMS - 1; i++) {  // of constant length, for registers
       const E low = own[i], high = own[i + 1];
       const bool exchange = i % 2 == round % 2 && high.before(low);
-      own[i] = exchange ? high : low, own[i + 1] = exchange ? low : high;
+      own[i] = chosen(exchange, high, low), own[i + 1] = chosen(exchange, low, high);
     }
   }
 }
@@ -187,28 +198,35 @@ __device__ __forceinline__ void exchange(E (&own)[ITEMS], int mask, bool upper) 
     others[i] = {other_lane(sent.key, mask), static_cast<int>(other_lane(static_cast<uint32_t>(sent.position), mask))};
   }
 #pragma unroll
-  for (int i = 0; i < ITEMS; i++) own[i] = others[i].before(own[i]) != upper ? others[i] : own[i];
+  for (int i = 0; i < ITEMS; i++) own[i] = chosen(others[i].before(own[i]) != upper, others[i], own[i]);
+}
+
+// Sorts entries that ascend and then descend: those OTHER apart, then those half as far. It is not a loop, so that
+// all indices are constants and the entries stay in registers.
+template <int OTHER, class E, int ITEMS>
+__device__ __forceinline__ void sort_turned(E (&own)[ITEMS]) {
+  if constexpr (OTHER > 0) {
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+      if (i & OTHER) continue;
+      const E low = own[i], high = own[i + OTHER];
+      const bool swapped = high.before(low);
+      own[i] = chosen(swapped, high, low), own[i + OTHER] = chosen(swapped, low, high);
+    }
+    sort_turned<OTHER / 2>(own);
+  }
 }
 
 // Merges the sorted entries of lanes until those of LANES neighbours are a list (bitonic merges, Batcher 1968).
 template <int LANES, class E, int ITEMS>
 __device__ __forceinline__ void merge_lanes(E (&own)[ITEMS]) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
+#pragma unroll 1
   for (int width = 1; width < LANES; width *= 2) {
     exchange<true>(own, 2 * width - 1, lane & width);
-#pragma unroll
+#pragma unroll 1
     for (int other = width / 2; other > 0; other /= 2) exchange<false>(own, other, lane & other);
-#pragma unroll
-    for (int other = ITEMS / 2; other > 0; other /= 2) {
-#pragma unroll
-      for (int i = 0; i < ITEMS; i++) {
-        if (i & other) continue;
-        const E low = own[i], high = own[i + other];
-        const bool swapped = high.before(low);
-        own[i] = swapped ? high : low, own[i + other] = swapped ? low : high;
-      }
-    }
+    sort_turned<ITEMS / 2>(own);
   }
 }
 
@@ -333,6 +351,7 @@ __device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const T
   __syncthreads();
   for (int i = threadIdx.x; i < LISTS * SAMPLES; i += THREADS) {
     int rank = i % SAMPLES;
+#pragma unroll 4
     for (int other = 0; other < LISTS; other++) {
       if (other != i / SAMPLES) rank += samples_before<SAMPLES>(samples + other * SAMPLES, samples[i]);
     }
@@ -349,8 +368,10 @@ __device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const T
       const int size = P::LENGTH - list * TILE < TILE ? P::LENGTH - list * TILE : TILE;
       int before = samples_before<SAMPLES>(samples + list * SAMPLES, bound) * SPACING;
       before = before < size ? before : size;
-      for (int i = threadIdx.x % SHARERS; i < SPACING && before + i < size; i += SHARERS) {
-        count += !bound.before(lists[list * TILE + before + i]);
+#pragma unroll
+      for (int first = 0; first < SPACING; first += SHARERS) {
+        const int place = before + first + threadIdx.x % SHARERS, last = TILE - 1;  // all loads, whatever is counted
+        count += (place < size) & !bound.before(lists[list * TILE + (place < last ? place : last)]);
       }
       if (threadIdx.x % SHARERS == 0) count += before;
     }
@@ -380,8 +401,8 @@ __device__ __forceinline__ void merge_sampled(const EntryOf<P>* entries, const T
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
     const int at = i * THREADS + threadIdx.x, list = list_at(at), from = splits[0][list] + at - starts[list];
-    const E absent{static_cast<typename P::Key>(-1), 0x7fffffff};
-    tile.set(at, from < splits[1][list] ? lists[list * TILE + from] : absent);
+    const E absent{static_cast<typename P::Key>(-1), 0x7fffffff}, read = lists[list * TILE + (from < TILE ? from : 0)];
+    tile.set(at, chosen(from < splits[1][list], read, absent));
   }
   __syncthreads();
   E own[ITEMS];
