@@ -1,7 +1,7 @@
 """GEMMs whose rows a run decides: one kernel for all sizes, in tiles of every kind."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -13,9 +13,7 @@ from compiler.kernels.building.select import candidates_of
 from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm import mfma
-from compiler.kernels.gpu.templates.gemm import sized as sized_tiles
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
 from compiler.kernels.sizes import for_all_sizes, sized
@@ -123,20 +121,6 @@ def test_sizes_are_read_while_the_kernels_before_end(case: Group):
             assert "sizes" in kernel[kernel.index("{") : wait]
 
 
-def by_rows(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """An estimate by which up to 64 rows are faster with 32 columns, up to 192 with 64."""
-    return abs(tile.columns - min(128, problem.m // 2))
-
-
-def test_many_rows_have_tiles_of_more_columns(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sized_tiles, "estimate", by_rows)
-    case = dense("wide", 160)
-    tile = Tile(64, 32, 16, 32, 3, 8, wgmma=True)
-    kernel = emitted(case, TF32, tile)
-    assert [*re.findall(r"rows\(\) > (\d+)", kernel.text)] == ["192", "64"]
-    check(kernel, case, TF32, Program(kernel), (*SIZES, (2, 50), (2, 32), (1, 65), (4, 32)))
-
-
 @cache
 def program(name: str) -> Program:
     """The program of one kernel: problems of several have the same name in C++."""
@@ -146,18 +130,8 @@ def program(name: str) -> Program:
 @pytest.mark.parametrize("name", KERNELS)
 def test_one_kernel_gives_numpys_results_for_all_sizes(name: str):
     case, target, _ = KERNELS[name]
-    check(sources()[name], case, target, program(name), SIZES)
-
-
-def check(
-    kernel: KernelSource,
-    case: Group,
-    target: GpuTarget,
-    loaded: Program,
-    every_size: Sequence[tuple[int, int]],
-) -> None:
-    """Compare a kernel with numpy for numbers of rows and lengths."""
-    for number, (rows, length) in enumerate(every_size):
+    kernel = sources()[name]
+    for number, (rows, length) in enumerate(SIZES):
         every = {"s0": rows, "s1": length}
         sizes = {symbol.name: every[symbol.name] for symbol in case.symbols}
         numeric = case.at(sizes)
@@ -166,7 +140,7 @@ def check(
         own = replace(at(kernel, sizes), packings=(*kernel.packings, ""))
         operands = with_sizes_operand(numeric, sizes)
         order = Order(number, mfma.WAVE if target.has_mfma else 32)
-        (result,) = loaded.run(own, operands, [*arrays, values], order=order)
+        (result,) = program(name).run(own, operands, [*arrays, values], order=order)
         within = 1e-4 if target.precision == "fp32" else 2e-2
         wanted = expected(numeric, arrays)
         np.testing.assert_allclose(result, wanted, within, within, err_msg=str(sizes))

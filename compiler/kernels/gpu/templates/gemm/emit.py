@@ -18,7 +18,6 @@ from compiler.kernels.gpu.templates.gemm.config import (
 )
 from compiler.kernels.gpu.templates.gemm.mfma import WAVE
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
-from compiler.kernels.gpu.templates.gemm.sized import wider_tiles
 from compiler.kernels.gpu.templates.gemm.store import (
     block_methods,
     element_methods,
@@ -115,24 +114,13 @@ def tiled_kernel(
     target: GpuTarget,
     mainloop: Mainloop | None = None,
 ) -> KernelSource:
-    """The kernel of a problem with one tile shape; of rows that a run decides it may have more."""
-    wider = [
-        Wider(rows, other, _emitter(group, anchor, problem, other, target))
-        for rows, other in wider_tiles(problem, tile, target)
-    ]
-    return _emitter(group, anchor, problem, tile, target).tiles(tile, mainloop, wider)
-
-
-def _emitter(
-    group: Group, anchor: Node[int], problem: Problem, tile: Tile, target: GpuTarget
-) -> "Emitter":
-    """The emitter of a tile, whose results are stored as vectors where they can be."""
+    """The kernel of a problem with one tile shape."""
     block, vector = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
     store = store_function(group, anchor, target, block, vector > 0)
     block, vector = (block, vector) if Part.ELEMENT in store.parts else (0, 0)
     problem = replace(problem, block=block, vector=vector)
     problem = _with_prefetched(problem, store, group, tile, target)
-    return Emitter(group, anchor, problem, store, target)
+    return Emitter(group, anchor, problem, store, target).tiles(tile, mainloop)
 
 
 def _with_prefetched(
@@ -178,9 +166,7 @@ class Emitter:
         text, launch = self._kernel(launch, parameters, call)
         return self._result(self._text(("gemv",), tile, text), (launch,), (), exact=True)
 
-    def tiles(
-        self, tile: Tile, mainloop: Mainloop | None = None, wider: Sequence["Wider"] = ()
-    ) -> KernelSource:
+    def tiles(self, tile: Tile, mainloop: Mainloop | None = None) -> KernelSource:
         """The kernel of a tiled GEMM; a cluster or a second launch adds split-K slices."""
         problem = self.problem
         mainloop = mainloop or mainloop_of(problem, tile)
@@ -189,30 +175,20 @@ class Emitter:
             ceil_div(problem.m if problem.rows is None else problem.rows, tile.rows),
             problem.count * tile.split_k,
         )
-        every = [(problem, tile), *((own.emitter.problem, own.tile) for own in wider)]
-        shared = max(shared_bytes(own, other, self.target) for own, other in every)
+        shared = shared_bytes(problem, tile, self.target)
         first = Launch(f"{self.group.name}_0", (), grid, (tile.threads, 1, 1), shared)
         if tile.launches(self.target) == 1:
-            source = self._in_one_launch(tile, mainloop, first, wider)
+            source = self._in_one_launch(tile, mainloop, first)
             return source if problem.rows is None else with_runtime_sizes(source, self.group)
         return self._in_two_launches(tile, mainloop, first)
 
-    def _in_one_launch(
-        self, tile: Tile, mainloop: Mainloop, launch: Launch, wider: Sequence["Wider"]
-    ) -> KernelSource:
+    def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         call = f"{mainloop.function}({mainloop.passed}, {self._store_object()})"
-        for own in wider:
-            call = own.call(mainloop, self._store_object(), otherwise=call)
         cluster = tile.split_k if tile.has_cluster(self.target) else 1
         bounds = mainloop.bounds(tile.threads)
         own, launch = self._kernel(launch, mainloop.parameters, call, bounds, cluster)
-        texts = [mainloop.text, *(other.text for other in wider), own]
-        text = self._text(mainloop.headers, tile, "".join(texts))
+        text = self._text(mainloop.headers, tile, mainloop.text + own)
         return self._result(text, (launch,), ())
-
-    def constants_and_store(self, tile: Tile) -> str:
-        """The structs of a tile, on which its function depends."""
-        return f"{self._constants(tile)}\n{self._store_struct()}"
 
     def _in_two_launches(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         """The second launch adds the split-K slices, which the first one writes to a workspace."""
@@ -366,38 +342,6 @@ class Emitter:
             "SPLITS": tile.split_k,
             "CLUSTER": int(tile.has_cluster(self.target)),
         }
-
-
-@dataclass(frozen=True)
-class Wider:
-    """A tile of more columns for more than some `rows`, in a kernel of another tile."""
-
-    rows: int
-    tile: Tile
-    emitter: Emitter
-
-    @property
-    def text(self) -> str:
-        """Its structs, in a namespace."""
-        structs = self.emitter.constants_and_store(self.tile)
-        return f"namespace {self._space} {{\n{structs}\n}}\n\n"
-
-    def call(self, mainloop: Mainloop, store: str, otherwise: str) -> str:
-        """The statement that computes with this tile where there are so many rows.
-
-        The grid is that of the narrowest tile: blocks beyond the columns do nothing.
-        """
-        function = mainloop.function.replace("Problem", f"{self._space}::Problem")
-        blocks = ceil_div(self.emitter.problem.n, self.tile.columns)
-        own = f"{function}({mainloop.passed}, {self._space}::{store})"
-        return (
-            f"if (Problem::rows() > {self.rows}) {{ if (blockIdx.x < {blocks}) {own}; }}"
-            f" else {otherwise}"
-        )
-
-    @property
-    def _space(self) -> str:
-        return f"columns_{self.tile.columns}"
 
 
 def _triples(gather: Gather) -> list[str]:
