@@ -34,6 +34,7 @@ BOTH, HALF = ATTENTIONS["attention"], halved(ATTENTIONS["attention"])
 KERNELS: Mapping[str, tuple[Group, GpuTarget, Config | None]] = {
     "both lengths": (BOTH, FP32, None),
     "rows, in bands": (ATTENTIONS["attention to a prompt"], FP32, Config(1, 2, 2)),
+    "one text": (ATTENTIONS["attention of one text"], FP32, None),
     "pairs": (HALF, FP16, Config(2, 4)),
     "WGMMA": (HALF, FP16, Config(1, 1, 4, 32, splits=1)),
 }
@@ -56,6 +57,14 @@ def source(name: str) -> KernelSource:
 def program(name: str) -> Program:
     """The program of a kernel."""
     return Program(source(name))
+
+
+@pytest.mark.parametrize(("name", "warps"), [("of one text", 8), ("to a prompt", 5)])
+def test_keys_that_a_run_decides_have_warps_for_many(name: str, warps: int):
+    case = ATTENTIONS[f"attention {name}"]
+    with for_all_sizes(case, gpu=True):
+        (candidate,) = candidates_of(FusedAttention(), sized(case), FP16)
+        assert candidate.choose()[0] == Config(1, warps)
 
 
 @pytest.mark.parametrize("name", KERNELS)

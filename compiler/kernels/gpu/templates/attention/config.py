@@ -7,6 +7,7 @@ from itertools import product
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.attention.problem import Problem
 from compiler.kernels.gpu.templates.gemm.config import REGISTERS, RESERVED
+from compiler.kernels.sizes import is_number
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
 
@@ -96,7 +97,8 @@ def likeliest(problem: Problem, target: GpuTarget) -> Config:
     """One tile of rows a block, two where that still gives every SM two blocks.
 
     With many rows, warps have different rows; they read keys from shared memory where they can, if
-    there are many rows, or fewer rows and many keys.
+    there are many rows, or fewer rows and many keys. Where a run decides the keys, there are warps
+    for more of them than the example has.
     """
     rows = problem.rows
     columns = problem.columns
@@ -111,7 +113,10 @@ def likeliest(problem: Problem, target: GpuTarget) -> Config:
         if config := next(staged, None):
             return config
     tiles = 2 if _fits_two(problem) and many else 1
-    return Config(tiles, max(FEWEST, min(ceil_div(columns, MMA_SIZE), WARPS // tiles)))
+    most = WARPS // tiles
+    if not is_number(problem.exact.columns):
+        return Config(tiles, most)
+    return Config(tiles, max(FEWEST, min(ceil_div(columns, MMA_SIZE), most)))
 
 
 def _fits_two(problem: Problem) -> bool:
