@@ -322,22 +322,29 @@ def known_shape(g: Grower, op: str) -> None:
 
 @generates("SequenceConstruct SplitToSequence")
 def sequences(g: Grower, op: str) -> None:
-    """A sequence and back to tensors."""
+    """A sequence and back to tensors; long ones are rows of one tensor."""
     x = ranked(g, 1, 3)
     if op == "SequenceConstruct":
         parts = [x] + [g.like(x, g.values[x].shape) for _ in range(g.draw.randint(1, 2))]
         (sequence,) = g.emit(op, parts)
     else:
-        keep = g.draw.choice([None, 0, 1])
-        (sequence,) = g.emit(op, [x], axis=0, keepdims=keep)
+        if g.draw.chance(0.4):
+            x = g.like(x, (g.draw.randint(65, 150), *g.values[x].shape[1:]))
+        sizes = [g.constant(np.array(g.draw.randint(1, 3)))] if g.draw.chance(0.4) else []
+        # ONNX says that keepdims means nothing where sizes are given; onnxruntime obeys it
+        keep = None if sizes else g.draw.choice([None, 0, 1])
+        (sequence,) = g.emit(op, [x, *sizes], axis=0, keepdims=keep)
     if g.draw.chance(0.3):
         (sequence,) = g.emit("SequenceErase", [sequence, g.constant(np.array(0))])
     g.require(bool(g.values[sequence]))
     if g.draw.chance(0.5):
         g.emit("SequenceAt", [sequence, g.constant(np.array(g.draw.choice([0, -1])))])
     else:
-        new = g.draw.randint(0, 1) if g.values[sequence][0].ndim == 0 else g.draw.choice([None, 1])
-        g.emit("ConcatFromSequence", [sequence], axis=0, new_axis=new)
+        shapes = {tensor.shape for tensor in g.values[sequence]}
+        rank = g.values[sequence][0].ndim
+        new = (g.draw.choice([None, 1]) if rank else 1) if len(shapes) == 1 else None
+        axis = g.draw.randint(0, rank - 1 + (new or 0)) if len(shapes) == 1 else 0
+        g.emit("ConcatFromSequence", [sequence], axis=axis, new_axis=new)
 
 
 @generates("Constant ConstantOfShape Range")
