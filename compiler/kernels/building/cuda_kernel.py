@@ -77,9 +77,16 @@ def with_releases(text: str, launches: Iterable[Launch], target: GpuTarget) -> s
     """Complete text whose kernels of few blocks let their successors be placed as they begin.
 
     These have room next to them, and start at once when they have waited. Next to many blocks, or
-    large ones, they would get what SMs those leave.
+    large ones, they would get what SMs those leave; so would the next launch of the same kernel,
+    whose blocks are known, where both have more than SMs.
     """
-    few = {symbol for own in launches if _leaves_room(own, target) for symbol in own.symbols}
+    launches = [*launches]
+    few = {
+        symbol
+        for own, following in zip(launches, [*launches[1:], None], strict=True)
+        if _leaves_room(own, following, target)
+        for symbol in own.symbols
+    }
 
     def head(match: re.Match[str]) -> str:
         return f"{match[0]}\n  launch_dependents();" if match[2] in few else match[0]
@@ -87,12 +94,18 @@ def with_releases(text: str, launches: Iterable[Launch], target: GpuTarget) -> s
     return KERNEL_HEAD.sub(head, text)
 
 
-def _leaves_room(launch: Launch, target: GpuTarget) -> bool:
-    """Whether blocks of other kernels fit next to those of a launch that waits itself."""
-    blocks = prod(map(at_hint, launch.grid))
-    small = at_hint(launch.shared_bytes) <= LITTLE_SHARED
+def _leaves_room(launch: Launch, following: Launch | None, target: GpuTarget) -> bool:
+    """Whether blocks of other kernels, or the launch's after it, fit next to those of a launch."""
     sms = target.device.sms
-    return launch.programmatic and (blocks <= sms if small else blocks <= sms // SMALL_PART)
+    blocks = _blocks(launch)
+    together = blocks + (_blocks(following) if following else 0)
+    small = at_hint(launch.shared_bytes) <= LITTLE_SHARED
+    return launch.programmatic and (blocks <= sms // SMALL_PART or (small and together <= sms))
+
+
+def _blocks(launch: Launch) -> int:
+    """The blocks of a launch, for costs."""
+    return prod(map(at_hint, launch.grid))
 
 
 def programmatic(launches: Iterable[Launch], target: GpuTarget) -> tuple[Launch, ...]:

@@ -140,6 +140,21 @@ def test_kernels_of_few_blocks_let_their_successors_be_placed_before_they_wait(
     assert text.count("  grid_dependency_wait();\n") == len(heads)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "others", "releasing"),
+    [(64, 68, ["f", "g"]), (64, 69, ["g"]), (16, 132, ["f", "g"]), (16, 1000, ["f"])],
+)
+def test_a_launch_releases_the_next_one_of_its_kernel_if_both_fit_the_sms(
+    blocks: int, others: int, releasing: list[str]
+):
+    target = parse_gpu("cuda:sm_90")
+    launches = [Launch("f", (), (blocks, 1, 1)), Launch("g", (), (others, 1, 1))]
+    text = "".join(f'extern "C" __global__ void {launch.symbol}() {{}}\n' for launch in launches)
+    released = with_releases(text, programmatic(launches, target), target)
+    heads = re.findall(r"void (\w+)\(\) \{\n  launch_dependents\(\);", released)
+    assert heads == releasing
+
+
 def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("compiler.kernels.building.cuda_kernel.complete_text", str)
     with pytest.raises(KernelError, match=r'(?s)Softmax_test \(Softmax "node"\).*flowloom_exp'):
