@@ -51,6 +51,12 @@ SINGLE = {
         b = SequenceErase(s, zero) c = SequenceInsert(b, a)
         t = SequenceMap(s, c) <body = b (float[1,4] e, float[1,4] f) => (float[1,4] o)
           { o = Sub(e, f) }> y = ConcatFromSequence<axis = 0>(t)""",
+    "made anew in each iteration": """e = SequenceConstruct(row)
+        d = SequenceConstruct(row, row)
+        t = Loop(hundred, true, d) <body = b (int64 j, bool go, seq(float[d,4]) before) =>
+          (bool still, seq(float[d,4]) after) { still = Identity(go) k = Mod(j, five)
+          f = Gather(x, k) n = Unsqueeze(f, axes) after = SequenceInsert(e, n) }>
+        y = ConcatFromSequence<axis = 0>(t)""",
     "inserted inside": """s = SplitToSequence(x) a = SequenceAt(s, five)
         t = SequenceInsert(s, a, zero) y = ConcatFromSequence<axis = 0>(t)""",
 }
@@ -66,6 +72,7 @@ def long_model(text: str, rows: int | str) -> onnx.ModelProto:
         row=np.array([[0, 0.5, -0.5, 3]], np.float32),
         three=np.array(3),
         five=np.array(5),
+        hundred=np.array(100),
         zero=np.array(0),
         last=np.array(-1),
         true=np.array(True),
