@@ -67,7 +67,7 @@ def test_a_callback_hears_of_every_pass_step_and_kernel(
     assert steps[:3] == ["import", "graph passes", "kernels"]
     began = [event.name for event in heard if isinstance(event, PassBegan)]
     assert began == [event.name for event in heard if isinstance(event, PassEnded)]
-    assert began[0] == "conv-to-gemm"
+    assert began[0] == "lower-quantised"
     assert KernelsBegan(count, 0) in heard
     started = {event.name for event in heard if isinstance(event, KernelBegan)}
     ended = {event.name for event in heard if isinstance(event, KernelEnded)}

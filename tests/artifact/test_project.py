@@ -235,7 +235,7 @@ def test_what_export_did_not_write_is_kept(project: Path, tmp_path: Path):
     (place / "build").chmod(0o700)
     shutil.rmtree(place / "src")
     (place / "src").mkdir()
-    (place / "kernels" / "hip" / "mfma.cuh").unlink()
+    (place / "kernels" / "hip" / "instructions.cuh").unlink()
     exported(project, place)
     assert {name: (place / name).read_text() for name in own} == own
     assert (place / ".git" / "refs" / "heads").is_dir()
@@ -243,7 +243,7 @@ def test_what_export_did_not_write_is_kept(project: Path, tmp_path: Path):
     assert (place / "other").readlink() == Path("build")
     assert (place / "build").stat().st_mode & 0o777 == 0o700
     assert (place / "src" / "plan.cpp").is_file()
-    assert (place / "kernels" / "hip" / "mfma.cuh").is_file()
+    assert (place / "kernels" / "hip" / "instructions.cuh").is_file()
     assert not (place / "check").exists()
     assert "main 2 emu" in (place / "README.md").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["project"]

@@ -18,7 +18,7 @@ from compiler import FlowloomError
 from compiler.frontend.importing import Imported
 from compiler.frontend.interpreter import Arrays, evaluated, interpret
 from compiler.frontend.semantics import Semantics
-from compiler.graph.fusion.whole import whole_kernels
+from compiler.graph.fusion.whole import Whole, whole_kernels
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
@@ -141,13 +141,17 @@ def _imported(
 ) -> Imported:
     # products by unit roots are zero to other digits than a target's transform gives them
     has_kernel = whole_kernels(parse_target(target))
+
+    def has_transform(whole: Whole) -> bool:
+        return isinstance(whole, Transform) and has_kernel(whole)
+
     try:
         return import_lowered(
             model,
             shapes,
             regions=True,
             semantics=Semantics.parse(semantics),
-            has_kernel=lambda whole: isinstance(whole, Transform) and has_kernel(whole),
+            has_kernel=has_transform,
         )
     except FlowloomError as error:
         raise Refused(str(error)) from error

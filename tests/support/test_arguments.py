@@ -38,10 +38,10 @@ def refused(function: Any, *arguments: Any, **options: Any) -> str:
 def nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compilation ends once the model is imported."""
 
-    def build_module(*_: object) -> None:
+    def build_variants(*_: object) -> None:
         raise FlowloomError("built")
 
-    monkeypatch.setattr("compiler.driver.build.build_module", build_module)
+    monkeypatch.setattr("compiler.driver.build.build_variants", build_variants)
 
 
 @pytest.mark.usefixtures("nothing_is_built")

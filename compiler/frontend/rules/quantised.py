@@ -83,7 +83,8 @@ def rewrite_dequantize(call: Call) -> list[Value]:
     if node.operand(0).dtype in HALF_BYTES and not is_known(node.inputs):
         return [dequantised_by_arithmetic(call.builder, node)]
     (result,) = call.builder.emit(node.type, node.inputs, node.attributes)
-    if result.array is not None:
+    # of two bits there are no tensors
+    if result.array is not None and node.operand(0).dtype in (*ELEMENT_BYTES, *HALF_BYTES):
         result.code = replace(node, outputs=[result])
     return [result]
 

@@ -22,9 +22,10 @@ class Examples:
         return tuple(self._made[term] for term in graph)
 
     def _example(self, term: Term) -> Term:
-        inputs = [operand and self._made[operand] for operand in term.inputs]
-        attributes = {n: mapped_extents(v, at_hints) for n, v in term.attributes.items()}
+        node = term.node
+        inputs = [operand and self._made[operand] for operand in node.inputs]
+        attributes = {n: mapped_extents(v, at_hints) for n, v in node.attributes.items()}
         types = [replace(type, shape=shape_at_hints(type.shape)) for type in term.types]
         if not inputs:
-            return self.terms.leaf(term.kind, types[0], **attributes)
-        return self.terms.opaque(term.kind, inputs, attributes, types, term.node)
+            return self.terms.leaf(node.type, types[0], **attributes)
+        return self.terms.opaque(node.type, inputs, attributes, types, node.node)

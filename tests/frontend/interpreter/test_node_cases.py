@@ -6,10 +6,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.frontend.test_onnx_nodes import LETTERS, Case, array, cases, has_tensors_only, tolerance
+from tests.lowered import import_lowered
 
 REFUSED = {
     # random numbers, which training draws too
@@ -72,7 +72,7 @@ def _expected(value: object) -> np.ndarray:
 def folded(case: Case) -> list[np.ndarray] | None:
     """The outputs that import computes, None if it refuses an operator."""
     try:
-        imported = import_model(constant_model(case))
+        imported = import_lowered(constant_model(case))
     except UnsupportedOperatorError:
         return None
     assert "dataflow.op" not in str(imported.module) or case.model.graph.node[0].op_type == "Tile"

@@ -15,8 +15,8 @@ from compiler.target.target import CpuTarget, parse_cpu
 
 PROGRAM = """
 from onnx import parser
-from compiler.driver.build import set_target
 from compiler.frontend.importing import import_model
+from compiler.graph.targets import set_target
 from compiler.kernels.building.texts import kernel_texts
 from compiler.passes.runner import Runner
 from compiler.passes.pipeline import parse

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler.artifact.module import Module
@@ -17,6 +16,7 @@ from compiler.driver import symbolic
 from compiler.driver.build import Prepared
 from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.settings import Settings
+from compiler.driver.variants import Variant
 from compiler.passes.pipeline import DEFAULT_PIPELINE
 from compiler.program.model import DynamicModule
 from compiler.tensors.extents import NotForAllSizes
@@ -148,11 +148,11 @@ def test_substitutions_without_kernels_for_all_sizes_are_left_out(
     asked: list[bool] = []
     prepare = symbolic.prepared
 
-    def refusing(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prepared:
+    def refusing(lowered: Variant, packer: WeightPacker, settings: Settings) -> Prepared:
         asked.append(settings.substitution)
         if settings.substitution:
             raise NotForAllSizes("no symbolic kernel")
-        return prepare(module, packer, settings)
+        return prepare(lowered, packer, settings)
 
     monkeypatch.setattr(symbolic, "prepared", refusing)
     text = "g (float[n, 8] x) => (float[n, 8] y) { a = Sin (x) y = Add (a, x) }"

@@ -8,7 +8,7 @@ import pytest
 from compiler.kernels import database
 from compiler.kernels.building.cache import (
     KernelCache,
-    _tuning,  # pyright: ignore[reportPrivateUsage]
+    tuning_of,  # pyright: ignore[reportPrivateUsage]
 )
 from compiler.kernels.building.select import (
     Provenance,
@@ -204,10 +204,10 @@ def test_the_choice_of_a_whole_model_comes_first():
 
 
 def test_a_new_database_gives_new_cache_keys():
-    before = _tuning(TARGET)
+    before = tuning_of(TARGET)
     record(gemm(128, 768, 768), 0)
-    assert _tuning(TARGET) != before
-    assert _tuning(parse_target("cpu:x86-64-v3")) == ""
+    assert tuning_of(TARGET) != before
+    assert tuning_of(parse_target("cpu:x86-64-v3")) == ""
 
 
 def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):
