@@ -77,7 +77,7 @@ def variant(
     dump = None if settings.dump_ir is None else Path(settings.dump_ir)
     runner = Runner(dump, context=PassContext(weights), weights=weights)
     runner.write(module, "import", f"imported, for target {settings.target}")
-    runner.run(module, steps)
+    runner.run(module, steps, more=True)
     ways = [graph.contraction for graph in module.ops if isinstance(graph, GraphOp)]
     contraction = next((Contraction(way.data) for way in ways if way is not None), None)
     return Variant(module, weights, runner, contraction)

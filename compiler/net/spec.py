@@ -327,7 +327,14 @@ def check_size(dtype: str, shape: Shape) -> None:
     """
     if len(shape) > MOST_AXES:
         raise ShapeMismatch(f"{dtype} of {len(shape)} axes: a tensor has at most {MOST_AXES}")
-    count = prod(size for size in shape if is_symbolic(size) or size != 0)
+    count = prod(shape)
+    numbers: Sequence[int] = shape
+    if is_symbolic(count) or count == 0:
+        numbers = [size for size in shape if not is_symbolic(size)]
+        symbolic = [size for size in shape if is_symbolic(size)]
+        count = prod(symbolic) * prod([size for size in numbers if size != 0])
+    if min(numbers, default=0) < 0:
+        raise ShapeMismatch(f"{type_text(dtype, shape)} has a size below 0")
     try:
         exceeds = count > LARGEST_TENSOR
     except Undecided:
@@ -337,8 +344,6 @@ def check_size(dtype: str, shape: Shape) -> None:
             f"{type_text(dtype, shape)} has {count} elements,"
             f" kernels index at most {LARGEST_TENSOR}"
         )
-    if any(size < 0 for size in shape if not is_symbolic(size)):
-        raise ShapeMismatch(f"{type_text(dtype, shape)} has a size below 0")
 
 
 def check_room(dtype: np.dtype[Any], shape: Shape) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import parse_pipeline
@@ -65,6 +66,12 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
 
     White space around commas does not matter. Raises PipelineError for an unknown pass or option.
     """
+    return _parsed(spec, tuple(known_passes().items()))
+
+
+@lru_cache(maxsize=64)
+def _parsed(spec: str, known: tuple[tuple[str, type[ModulePass]], ...]) -> tuple[ModulePass, ...]:
+    """The passes of a pipeline, which cannot be changed: a compilation asks for them ten times."""
     try:
         text = re.sub(r"\s*,\s*", ",", spec.strip())
         # xDSL reads `40..120` only in quotes; texts that have some stay as they are.
@@ -75,7 +82,7 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
     except ArgSpecParseError as error:
         raise PipelineError(f"the pipeline {spec.strip()!r} cannot be parsed: {error}") from None
     passes: list[ModulePass] = []
-    kinds = known_passes()
+    kinds = dict(known)
     for step in specs:
         if step.name not in kinds:
             raise PipelineError(

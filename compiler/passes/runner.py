@@ -90,16 +90,17 @@ class Runner:
     _valid: list[object] = field(default_factory=list[object])
     """The state in which the module was last found valid."""
 
-    def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
+    def run(self, module: ModuleOp, passes: Iterable[ModulePass], *, more: bool = False) -> None:
         """Apply the passes and verify; raises PipelineError, which names the failing pass.
 
-        Where only the end is verified, and not each pass, an invalid IR is the last one's.
+        Where only the end is verified, and not each pass, an invalid IR is the last one's; with
+        `more` passes to follow, theirs.
         """
         steps = [*passes]
         always = self.each or self.dump is not None or _WATCHERS.get() or any(map(is_own, steps))
         for step in steps:
             with collector_paused():
-                self._run(module, step, bool(always) or step is steps[-1])
+                self._run(module, step, bool(always) or (step is steps[-1] and not more))
 
     def _run(self, module: ModuleOp, step: ModulePass, verified: bool) -> None:
         spec = str(step.spec(include_default=True))
