@@ -60,6 +60,11 @@ SINGLE = {
     "inserted inside": """s = SplitToSequence(x) a = SequenceAt(s, five)
         t = SequenceInsert(s, a, zero) y = ConcatFromSequence<axis = 0>(t)""",
 }
+OF_COUNTED = """s = SplitToSequence(x)
+    t, u = SequenceMap(s) <body = b (float[1,4] e) => (float[2,c] o, float[1,4] p) {
+      n = NonZero(e) o = Cast<to = 1>(n) p = Relu(e) }>
+    v = ConcatFromSequence<axis = 1>(t) q = ReduceSum(v, axes)
+    z = ConcatFromSequence<axis = 1>(u) y = Concat<axis = 1>(q, z)"""
 LONG = {**OF_ALL_SIZES, **REPEATED}
 
 
@@ -131,6 +136,14 @@ def test_tensors_that_are_not_rows_of_one(name: str):
     for rows in (100, 3000):
         model = long_model(SINGLE[name], rows)
         check(compiler.compile(model), model, rows)
+
+
+@pytest.mark.parametrize("rows", [5, 70, "rows"])
+def test_tensors_whose_sizes_data_decide_are_mapped(rows: int | str):
+    model = long_model(OF_COUNTED, rows)
+    module = compiler.compile(model)
+    for size in (rows,) if isinstance(rows, int) else (5, 70):
+        check(module, model, size)
 
 
 @pytest.mark.parametrize("name", LONG)

@@ -372,8 +372,13 @@ def _map_rows(
 
 
 def _mapped(items: Sequence[Value | TensorRows], declared: onnx.ValueInfoProto) -> Value:
-    """A sequence of results of a body, of the declared type if there are none."""
+    """A sequence of results of a body, of the declared type if there are none.
+
+    It is unknown if one of its tensors is.
+    """
     tensors = [item.stack if isinstance(item, TensorRows) else item for item in items]
+    if any(tensor.unknown for tensor in tensors):
+        return Value("")
     dtypes = {tensor.dtype for tensor in tensors}
     dtypes = dtypes or {dtype_name(declared.type.tensor_type.elem_type)}
     if len(dtypes) > 1:
