@@ -46,7 +46,10 @@ def single_tensors(builder: Builder, items: Items) -> list[Value]:
         if not isinstance(item, TensorRows):
             tensors.append(item)
         elif item.stack.array is not None:
-            tensors += [constant(item.stack.name, row) for row in item.stack.content]
+            content = item.stack.content
+            # an element of strings is no array
+            rows = (content[index, ...] for index in range(item.count))
+            tensors += [constant(item.stack.name, row) for row in rows]
         elif item.count > MOST_TAKEN_APART:
             raise NeedsHost(f"it takes {item.count:,} tensors apart", "stack them instead")
         else:

@@ -146,6 +146,16 @@ def test_tensors_whose_sizes_data_decide_are_mapped(rows: int | str):
         check(module, model, size)
 
 
+def test_many_strings_are_taken_apart():
+    text = """s = SplitToSequence<keepdims = 0>(x) a = SequenceAt(s, i) t = SequenceErase(s, i)
+        u = SequenceInsert(t, a) y = ConcatFromSequence<axis = 0, new_axis = 1>(u)"""
+    model = parse(f"g (string[rows] x, int64 i) => (string[p] y) {{ {text} }}")
+    module = compiler.compile(model)
+    for rows in (70, 5):
+        inputs = {"x": np.array([f"text {row}" for row in range(rows)]), "i": np.array(2)}
+        np.testing.assert_array_equal(module.run(inputs)["y"], reference(model, inputs)["y"])
+
+
 @pytest.mark.parametrize("name", LONG)
 def test_long_sequences_on_the_emulator(name: str):
     model = long_model(LONG[name], 70)
