@@ -119,6 +119,11 @@ class Group:
         symbols = (sorted(symbols_of(extent), key=str) for extent in extents)
         return tuple(dict.fromkeys(symbol for own in symbols for symbol in own))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether its results have no elements, so that there is nothing to compute."""
+        return all(info.elements == 0 for info in self.writes)
+
     def at(self, sizes: Mapping[str, int]) -> "Group":
         """The group for sizes by symbol, as numbers."""
         return self.mapped(lambda extent: value_at(extent, sizes))

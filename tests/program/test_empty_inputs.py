@@ -1,11 +1,23 @@
 """Tensors without elements: batches of none, and updates of nothing."""
 
 import numpy as np
+import onnx
+import pytest
 
 import compiler
+from tests.frontend.checks import parse
 from tests.program.checks import assert_equal, check, compiled, model_of, reference
 
 RANDOM = np.random.default_rng(0)
+SUMS = {
+    "MatMul(a, b)": "float[4, 0] a, float[0, 8] b",
+    'Einsum<equation = "ij,jk">(a, b)': "float[4, 0] a, float[0, 8] b",
+    'Einsum<equation = "ij,i->i">(a, b)': "float[4, 0] a, float[4] b",
+    "Gemm<transA = 1, transB = 1>(a, b)": "float[0, 4] a, float[8, 0] b",
+    "Conv(a, b)": "float[2, 0, 8, 8] a, float[5, 0, 3, 3] b",
+    "ConvTranspose(a, b)": "float[2, 0, 8, 8] a, float[0, 5, 3, 3] b",
+}
+"""The operands of which sums have no terms, by operator."""
 
 
 def test_convolutions_of_a_batch_of_none():
@@ -32,3 +44,40 @@ def test_a_scatter_of_no_updates_is_a_copy():
     inputs = {"x": x, "i": np.zeros((0, 3), np.int64), "u": np.zeros((0, 3), np.float32)}
     found = compiler.compile(model, dynamic=False).run(inputs)
     assert_equal(found["y"], reference(model, inputs)["y"])
+
+
+def zeros_for(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Inputs of fixed sizes."""
+    given: dict[str, np.ndarray] = {}
+    for info in model.graph.input:
+        kind = info.type.tensor_type
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        given[info.name] = np.zeros([size.dim_value for size in kind.shape.dim], dtype)
+    return given
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+@pytest.mark.parametrize("operator", SUMS)
+def test_sums_of_no_terms_are_zero(operator: str, target: str):
+    """Integers show what is left in a register: as a float it is often next to zero."""
+    text = f"s = {operator} c = Cast<to = 6>(s) n = Neg(c) y = ReduceMax<keepdims = 0>(n)"
+    model = parse(f"g ({SUMS[operator]}) => (int32 y) {{ {text} }}")
+    assert compiler.compile(model, target=target).run(zeros_for(model))["y"] == 0
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+def test_results_of_no_elements(target: str):
+    model = parse(
+        """g (float[0, 16] x, int64[0, 2] i, float[0, 4, 8, 8] image)
+            => (float[0, 2, 24] p, float[0, 16] q, float[0, 6, 6, 6] r) {
+            chosen = Gather<axis = 0>(matrices, i)
+            p = Einsum<equation = "td,tkdh->tkh">(x, chosen)
+            q = Softmax(x)
+            r = Conv(image, filter)
+        }""",
+        matrices=np.ones((8, 16, 24), np.float32),
+        filter=np.ones((6, 4, 3, 3), np.float32),
+    )
+    found = compiler.compile(model, target=target).run(zeros_for(model))
+    shapes = {name: result.shape for name, result in found.items()}
+    assert shapes == {"p": (0, 2, 24), "q": (0, 16), "r": (0, 6, 6, 6)}

@@ -83,7 +83,7 @@ def with_releases(text: str, launches: Iterable[Launch], target: GpuTarget) -> s
     launches = [*launches]
     few = {
         symbol
-        for own, following in zip(launches, [*launches[1:], None], strict=True)
+        for own, following in zip(launches, [*launches[1:], None], strict=False)
         if _leaves_room(own, following, target)
         for symbol in own.symbols
     }
@@ -145,7 +145,7 @@ def generate(group: Group, target: GpuTarget) -> KernelSource:
 
 def _generated(group: Group, target: GpuTarget) -> KernelSource:
     """The text of a group, whose extents over symbols are sizes."""
-    if all(info.elements == 0 for info in group.writes):
+    if group.is_empty:
         return KernelSource(f'extern "C" __global__ void {group.name}() {{}}\n')
     return best(group, target).emit()
 

@@ -126,7 +126,7 @@ def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
 
 def _cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
     """The kernel of a group, whose extents over symbols are sizes."""
-    if all(info.elements == 0 for info in group.writes):
+    if group.is_empty:
         code = optimise("", target)
         packings = packings_of_reads(group, KernelSource())
         return KernelSpec(group.name, "object", code, (), packings, symbols=group.symbols)

@@ -30,7 +30,7 @@ def cpu_listing(group: Group, target: CpuTarget) -> CpuListing | None:
 
     Raises KernelError, which names the kernel.
     """
-    if all(info.elements == 0 for info in group.writes):
+    if group.is_empty:
         return None
     with naming(group):
         group = sized(group)

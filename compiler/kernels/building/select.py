@@ -85,7 +85,9 @@ class TemplateSet:
     """Those that take groups with symbols."""
 
     def of(self, group: Group) -> tuple[AnyTemplate, ...]:
-        """The templates that a group may have."""
+        """The templates that a group may have; of results of no elements only the last."""
+        if group.is_empty:
+            return self.templates[-1:]
         return self.sized if group.symbols else self.templates
 
 

@@ -193,7 +193,7 @@ def lower_matmul_n_bits(context: Context) -> te.Tensor:
         byte = cast(packed(n, block, k % size // 2), "int32")
         exact = cast((byte >> (k % 2 * 4)) & 15, accumulator) - zeros(n, block, accumulator)
         weight = exact * cast(scales(n, block), accumulator)
-        return sum_reducer(cast(a(*lead, k), accumulator) * weight, axis=k)
+        return sum_reducer(cast(a(*lead, k), accumulator) * weight, axis=[k])
 
     result = in_runs(te.compute(context.output.shape, body, name="MatMulNBits"))
     return converted(result, context.output.dtype)
@@ -232,7 +232,7 @@ def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tenso
         row = [lead.pop()] if len(left) > 1 else []
         x = left_of(a(*batch(left[:-2], lead), *row, k))
         y = right_of(b(*batch(right[:-2], lead), k, *column))
-        return sum_reducer(wrapping.multiply(x, y), axis=k)
+        return sum_reducer(wrapping.multiply(x, y), axis=[k])
 
     return in_runs(te.compute(context.output.shape, body, name=context.type))
 
@@ -254,7 +254,7 @@ def lower_gemm(context: Context) -> te.Tensor:
     def body(i: Any, j: Any) -> Any:
         x = a(k, i) if left else a(i, k)
         y = b(j, k) if right else b(k, j)
-        return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
+        return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=[k])
 
     result = in_runs(te.compute(context.output.shape, body, name="Gemm"))
     alpha = float(context["alpha"])

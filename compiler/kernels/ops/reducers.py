@@ -49,10 +49,28 @@ def highest(dtype: str) -> Scalar:
     return tirx.infinity(dtype) if is_float(dtype) else tirx.max_value(dtype)
 
 
-max_reducer: Reducer = te.comm_reducer(maximum, lowest, name="maximum")
+def _reducer(
+    combine: Callable[[Any, Any], Scalar], identity: Callable[[str], Scalar], name: str
+) -> Reducer:
+    """A reduction over axes; the identity where one has no elements.
+
+    TVM initialises no result in registers where the loop over an axis is left out.
+    """
+    reduced: Reducer = te.comm_reducer(combine, identity, name=name)
+
+    def reducer(value: Scalar, axis: Sequence[Any]) -> Scalar:
+        extents = [x.dom.extent for x in axis]
+        if any(isinstance(extent, tirx.IntImm) and int(extent) == 0 for extent in extents):
+            return identity(dtype_of(value))
+        return reduced(value, axis=axis)
+
+    return reducer
 
 
-min_reducer: Reducer = te.comm_reducer(minimum, highest, name="minimum")
+max_reducer = _reducer(maximum, lowest, "maximum")
+
+
+min_reducer = _reducer(minimum, highest, "minimum")
 
 
 def zero(dtype: str) -> Scalar:
@@ -60,7 +78,7 @@ def zero(dtype: str) -> Scalar:
     return tirx.const(0, dtype)
 
 
-sum_reducer: Reducer = te.comm_reducer(wrapping.add, zero, name="sum")
+sum_reducer = _reducer(wrapping.add, zero, "sum")
 
 
 def one(dtype: str) -> Scalar:
@@ -68,7 +86,7 @@ def one(dtype: str) -> Scalar:
     return tirx.const(1, dtype)
 
 
-product_reducer: Reducer = te.comm_reducer(wrapping.multiply, one, name="times")
+product_reducer = _reducer(wrapping.multiply, one, "times")
 
 
 def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
@@ -138,10 +156,6 @@ def reduce_axes(
         at = [variables.get(axis, index) for axis, index in enumerate(indices)]
         return reducer(source(*at), axis=list(variables.values()))
 
-    if prod(shape) == 0:
-        return te.compute(
-            kept, lambda *_: identity_of(reducer, dtype_of(source(*[0 for _ in shape])))
-        )
     if not variables:
         return te.compute(kept, source, name=name)
     total = te.compute(kept, body, name=name, attrs=dict(marks))
