@@ -5,6 +5,7 @@ import onnx
 import pytest
 
 import compiler
+from compiler.errors import ShapeError
 from tests.frontend.checks import parse
 from tests.program.checks import assert_equal, check, compiled, model_of, reference
 
@@ -68,16 +69,54 @@ def test_sums_of_no_terms_are_zero(operator: str, target: str):
 @pytest.mark.parametrize("target", ["cpu", "emu"])
 def test_results_of_no_elements(target: str):
     model = parse(
-        """g (float[0, 16] x, int64[0, 2] i, float[0, 4, 8, 8] image)
-            => (float[0, 2, 24] p, float[0, 16] q, float[0, 6, 6, 6] r) {
+        """g (float[0, 16] x, int64[0, 2] i, float[0, 4, 8, 8] image, float[3, 0, 4] steps)
+            => (float[0, 2, 24] p, float[0, 16] q, float[0, 6, 6, 6] r, float[3, 1, 0, 5] s) {
             chosen = Gather<axis = 0>(matrices, i)
             p = Einsum<equation = "td,tkdh->tkh">(x, chosen)
             q = Softmax(x)
             r = Conv(image, filter)
+            s = LSTM<hidden_size = 5>(steps, input, own)
         }""",
         matrices=np.ones((8, 16, 24), np.float32),
         filter=np.ones((6, 4, 3, 3), np.float32),
+        input=np.ones((1, 20, 4), np.float32),
+        own=np.ones((1, 20, 5), np.float32),
     )
     found = compiler.compile(model, target=target).run(zeros_for(model))
     shapes = {name: result.shape for name, result in found.items()}
-    assert shapes == {"p": (0, 2, 24), "q": (0, 16), "r": (0, 6, 6, 6)}
+    assert shapes == {"p": (0, 2, 24), "q": (0, 16), "r": (0, 6, 6, 6), "s": (3, 1, 0, 5)}
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+def test_a_recurrence_of_no_features(target: str):
+    """It computes what it does of zeros."""
+    own = np.full((1, 20, 5), 0.25, np.float32)
+    bias = np.full((1, 40), 0.5, np.float32)
+    none, single = (
+        parse(
+            f"""g (float[3, 2, {width}] x) => (float[3, 1, 2, 5] y) {{
+                y = LSTM<hidden_size = 5>(x, w, own, bias) }}""",
+            w=np.ones((1, 20, width), np.float32),
+            own=own,
+            bias=bias,
+        )
+        for width in (0, 1)
+    )
+    found = compiler.compile(none, target=target).run(zeros_for(none))["y"]
+    expected = reference(single, zeros_for(single))["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-3 if target == "emu" else 1e-6)
+
+
+@pytest.mark.parametrize("size", [0, "n"])
+@pytest.mark.parametrize(
+    ("operator", "reason"),
+    [
+        ("GlobalAveragePool(t)", r"its input \[2, 1, 0\] has no pixels"),
+        ("DFT<axis = 1>(x)", r"axis 1 of the input of shape \[2, 0, 1\] has no elements"),
+    ],
+)
+def test_what_needs_elements_is_refused(operator: str, reason: str, size: int | str):
+    text = f"t = Transpose<perm = [0, 2, 1]>(x) y = {operator}"
+    model = parse(f"g (float[2, {size}, 1] x) => (float[a, b, c] y) {{ {text} }}")
+    with pytest.raises(ShapeError, match=reason):
+        compiler.compile(model).run({"x": np.zeros((2, 0, 1), np.float32)})

@@ -15,6 +15,7 @@ from compiler.net.graph import Inputs, Value
 from compiler.net.operators import FOURIER, ShapeMismatch
 from compiler.net.operators.fourier import Transform
 from compiler.net.operators.injective import TakenIndices
+from compiler.net.operators.shapes import listed
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""
@@ -240,6 +241,8 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
     have = x.shape[at]
     default = 2 * (have - 1) if onesided and inverse else have
     length = default if given is None else int(given.reshape(()))
+    if 0 in (have, length):
+        raise ShapeMismatch(f"axis {at} of the input of shape {listed(x.shape)} has no elements")
     others = [i for i in range(x.rank - 1) if i != at]
     kept = [x.shape[i] for i in others]
     parts = _parts(call, x)

@@ -295,7 +295,7 @@ def unrolled(
     if not steps:
         return _without_steps(call, len(backwards), batch)
     call.builder.expansion.expect(steps * len(backwards), f"{steps:,} steps of {call.op_type}")
-    flat = call.reshaped(x, [-1, width])
+    flat = call.reshaped(x, [steps * batch, width])
     sequences: list[list[Value]] = []
     states: list[State] = []
     for index, functions in enumerate(_activations(call, len(backwards))):

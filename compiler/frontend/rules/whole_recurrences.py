@@ -34,11 +34,12 @@ def whole_recurrence(
     # The projection of the inputs and the recurrence.
     x = _time_first(call, call.data)
     width = call.data.shape[2]
+    rows = directions * call.operand(1).shape[1]
     bias, own_bias = _biases(call, sizes)
-    weight = call.reshaped(call.operand(1), [-1, width])
-    projected = call.one("Gemm", call.reshaped(x, [-1, width]), weight, bias, transB=1)
+    weight = call.reshaped(call.operand(1), [rows, width])
+    projected = call.one("Gemm", call.reshaped(x, [steps * batch, width]), weight, bias, transB=1)
     inputs = [
-        call.reshaped(projected, [sizes.steps, sizes.batch, -1]),
+        call.reshaped(projected, [steps, batch, rows]),
         call.operand(2),
         own_bias,
         _lengths(call, sizes.steps),

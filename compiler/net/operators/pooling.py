@@ -31,6 +31,8 @@ def _pool(node: TypedNode) -> list[Shape]:
 def _global_pool(node: TypedNode) -> list[Shape]:
     x = node.shape()
     has_rank("its input", x, 2)
+    if 0 in x[2:] and 0 not in x[:2]:
+        raise ShapeMismatch(f"its input {listed(x)} has no pixels")
     return [(*x[:2], *[1] * (len(x) - 2))]
 
 
