@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import compiler
 from compiler.support import caches
 from compiler.tools.cli import main
 
@@ -339,3 +340,27 @@ def test_models_that_nothing_is_compiled_of_get_no_remedy_of_sizes(
     error = capsys.readouterr().err
     assert message in error
     assert "--input-shape" not in error
+
+
+WITHOUT_COMPILER = """
+import sys
+sys.modules |= dict.fromkeys(("onnx", "tvm", "xdsl", "onnxruntime"))
+from compiler.tools.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["run DIR", "bench DIR --runs 1", "check DIR", "export DIR -o NEW", "passes"]
+)
+def test_artifacts_are_used_without_what_compiles(line: str, model: Path, tmp_path: Path):
+    built = tmp_path / "built"
+    compiler.compile(model, input_shapes={"x": [2, 8]}).save(built)
+    words = line.replace("DIR", str(built)).replace("NEW", str(tmp_path / "new")).split()
+    command = [sys.executable, "-c", WITHOUT_COMPILER, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if line == "passes":
+        assert done.returncode == 1
+        assert "needs the package xdsl, which is missing: pip install xdsl" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr

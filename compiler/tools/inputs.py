@@ -4,14 +4,17 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.artifact.module import Module
 from compiler.backends.memory import Array
 from compiler.errors import ShapeError
-from compiler.program.signature import ValueType
 from compiler.schedule.tasks import Allocation
+
+if TYPE_CHECKING:
+    from compiler.program.signature import ValueType
 from compiler.support.caches import check_regular
 
 UNREADABLE = (
@@ -42,7 +45,7 @@ def random_inputs(module: Module, seed: int) -> dict[str, Array]:
     return random_arrays(module.inputs, seed)
 
 
-def random_arrays(specs: Iterable[Allocation | ValueType], seed: int) -> dict[str, Array]:
+def random_arrays(specs: "Iterable[Allocation | ValueType]", seed: int) -> dict[str, Array]:
     """Random arrays for inputs that have a name, a dtype and a shape."""
     generator = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}

@@ -71,6 +71,10 @@ def described(error: BaseException) -> str:
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename else ""
         return f"{type(error).__name__}: {named}{error.strerror or error}"
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package and package != "compiler":
+            return f"this needs the package {package}, which is missing: pip install {package}"
     if isinstance(error, MemoryError):
         return f"out of memory: {error}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
