@@ -35,12 +35,15 @@ class Draw(random.Random):
         """The share of arrays that hold infinities, NaN, the ends of integers and the like."""
         self.ends = 0.0
         """The share of arrays of integers that hold the ends of their type, if it is larger."""
+        self.empty = 0.0
+        """The share of dimensions that have no elements."""
         self._shapes: list[Shape] = []
 
     def extremes(self) -> None:
-        """Decide how many arrays hold special values."""
+        """Decide how many arrays hold special values, and how many dimensions are empty."""
         self.specials = 0.3 if self.chance(0.15) else 0.0
         self.ends = 0.5 if self.chance(0.3) else 0.0
+        self.empty = 0.2 if self.chance(0.1) else 0.0
 
     def chance(self, probability: float) -> bool:
         """True as often as said."""
@@ -73,7 +76,7 @@ class Draw(random.Random):
     def _new_shape(self, low: int, high: int, most: int) -> Shape:
         while True:
             rank = self.randint(low, high)
-            shape = tuple(self.size() for _ in range(rank))
+            shape = tuple(0 if self.chance(self.empty) else self.size() for _ in range(rank))
             if int(np.prod(shape)) <= most:
                 return shape
 
