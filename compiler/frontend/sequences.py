@@ -47,7 +47,7 @@ def single_tensors(builder: Builder, items: Items) -> list[Value]:
             tensors.append(item)
         elif item.stack.array is not None:
             content = item.stack.content
-            # an element of strings is no array
+            # an element of an array of strings is a str
             rows = (content[index, ...] for index in range(item.count))
             tensors += [constant(item.stack.name, row) for row in rows]
         elif item.count > MOST_TAKEN_APART:
