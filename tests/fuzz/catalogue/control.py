@@ -106,7 +106,10 @@ def scans(g: Grower, op: str) -> None:
 
 @generates("SequenceMap")
 def maps(g: Grower, op: str) -> None:
-    """A body on each tensor of a sequence and a tensor that all share; another is captured."""
+    """A body on each tensor of a sequence and a tensor that all share; another is captured.
+
+    Data decide the sizes of some results.
+    """
     g.require(g.opset >= 17)
     x = _float(g)
     shape = g.values[x].shape
@@ -116,9 +119,15 @@ def maps(g: Grower, op: str) -> None:
         helper.make_node("Mul", [item, shared], [inner]),
         helper.make_node("Add", [inner, x], [out]),
     ]
-    body = helper.make_graph(nodes, "body", _infos(g, x, item, shared), _infos(g, x, out))
+    results = _infos(g, x, out)
+    counted = bool(shape) and g.draw.chance(0.3)
+    if counted:
+        nodes[1:] = [helper.make_node("NonZero", [inner], [out])]
+        results = [helper.make_tensor_value_info(out, TensorProto.INT64, [len(shape), None])]
+    body = helper.make_graph(nodes, "body", _infos(g, x, item, shared), results)
     (mapped,) = g.emit(op, [sequence, g.like(x, shape)], body=body)
-    g.emit("ConcatFromSequence", [mapped], axis=0, new_axis=g.draw.choice([None, 1]))
+    new_axis = None if counted else g.draw.choice([None, 1])
+    g.emit("ConcatFromSequence", [mapped], axis=int(counted), new_axis=new_axis)
 
 
 @generates("LookUps")
