@@ -93,8 +93,7 @@ class Runner:
     def run(self, module: ModuleOp, passes: Iterable[ModulePass], *, more: bool = False) -> None:
         """Apply the passes and verify; raises PipelineError, which names the failing pass.
 
-        Where only the end is verified, and not each pass, an invalid IR is the last one's; with
-        `more` passes to follow, theirs.
+        Where only the end is verified, the last one, or one of `more`, left an invalid IR.
         """
         steps = [*passes]
         always = self.each or self.dump is not None or _WATCHERS.get() or any(map(is_own, steps))
