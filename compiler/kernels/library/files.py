@@ -1,8 +1,10 @@
 """The files of libraries: a magic line, a checksum of origin and index, these, then the kernels."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from compiler.support.caches import CHECKSUM
@@ -15,8 +17,20 @@ VARIABLE = "FLOWLOOM_LIBRARY"
 
 def library_files() -> list[Path]:
     """The files of the package's libraries, or of those in the folder that the user names."""
-    folder = Path(os.environ.get(VARIABLE) or Path(__file__).parent)
+    chosen = os.environ.get(VARIABLE)
+    folder = Path(chosen) if chosen else Path(__file__).parent
+    if chosen and not folder.is_dir():
+        _warn_without_folder(chosen)
     return sorted(folder.glob(f"*{LIBRARY_SUFFIX}"))
+
+
+@cache
+def _warn_without_folder(chosen: str) -> None:
+    """Warn once of a folder that is not there."""
+    warnings.warn(
+        f"{VARIABLE}={chosen} is not a folder, so no library is read: correct or unset it",
+        stacklevel=3,
+    )
 
 
 def checksums() -> Iterator[str]:

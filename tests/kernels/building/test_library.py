@@ -23,7 +23,7 @@ from compiler.kernels.building.library import (
 from compiler.kernels.building.module import KeptKernels, compiler_text
 from compiler.kernels.database import Database, Entry, Measured, save, user_file
 from compiler.kernels.group import Group
-from compiler.kernels.library.files import LIBRARY_MAGIC, VARIABLE, checksums
+from compiler.kernels.library.files import LIBRARY_MAGIC, VARIABLE, checksums, library_files
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.caches import CHECKSUM
 from compiler.target.target import CpuTarget, parse_cpu, parse_target
@@ -119,6 +119,12 @@ def test_what_the_user_measured_is_not_passed_over(folder: Path, monkeypatch: py
     entry = Entry('{"template":"matmul"}', "some", "1", (Measured((("rows", 16),), 5.0),))
     save(user_file("ahost"), Database([entry]))
     assert serving(target) == []
+
+
+def test_a_folder_that_is_not_there_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "absent"))
+    with pytest.warns(UserWarning, match="absent is not a folder.*: correct or unset it"):
+        assert library_files() == []
 
 
 def test_another_source_is_told_and_ignored(folder: Path):
