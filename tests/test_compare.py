@@ -140,6 +140,28 @@ def test_other_outputs_are_a_problem_and_no_time(model: Path, monkeypatch: pytes
     assert "its outputs are not those of flowloom: FAIL y" in peer.problem
 
 
+def test_the_coarser_of_two_precisions_bounds_the_difference(tmp_path: Path):
+    products = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[16,64] x) => (float[16,64] y)'
+        " { a = MatMul (x, w) y = MatMul (a, w) }"  # `a` is stored in 16 bits
+    )
+    weight = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    products.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    for precision in ("fp32", "bf16"):
+        compiler.compile(products, precision=precision).save(tmp_path / precision)
+    for order in (("fp32", "bf16"), ("bf16", "fp32")):
+        contenders = [read_contender(str(tmp_path / precision)) for precision in order]
+        assert all(entry.timing for entry in hold(Contest(None, contenders), 0.02)), order
+
+
+def test_without_a_module_nothing_says_the_shapes(model: Path, tmp_path: Path):
+    file = tmp_path / "own.py"
+    file.write_text("def broken(*arguments):\n    raise KeyError('dag')\n")
+    contenders = [read_contender(name) for name in ("onnxruntime", f"{file}:broken")]
+    with pytest.raises(ArgumentError, match="name some with --inputs"):
+        hold(Contest(model, contenders), 0.02)
+
+
 def test_a_contender_that_fails_has_a_line_and_the_others_a_time(model: Path, tmp_path: Path):
     file = tmp_path / "own.py"
     file.write_text("def broken(*arguments):\n    raise KeyError('dag')\n")

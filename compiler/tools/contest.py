@@ -29,6 +29,7 @@ from compiler.target.target import parse_target
 from compiler.tools.comparison import compare
 from compiler.tools.inputs import random_inputs
 from compiler.tools.peers import PEERS, ModelRun, check_peer, prepare_peer
+from compiler.tools.tolerance import TOLERANCES
 
 DEFAULT = "flowloom"
 """The contender that is compiled as `flowloom compile` does it."""
@@ -131,6 +132,7 @@ def hold(contest: Contest, seconds: float) -> list[ContenderTime]:
     outputs: dict[str, Mapping[str, Array]] = {}
     problems: dict[str, str] = {}
     prepared: dict[str, float] = {}
+    precisions: dict[str, str] = {}
     first = contest.contenders[0].name
     # modules before peers, as random inputs have the shapes that a module takes
     for contender in sorted(contest.contenders, key=lambda contender: contender.kind == "peer"):
@@ -139,11 +141,16 @@ def hold(contest: Contest, seconds: float) -> list[ContenderTime]:
         try:
             with step_progress(name):
                 if contender.kind == "peer":
-                    assert inputs is not None, "a module has come first"
+                    if inputs is None:
+                        raise ArgumentError(
+                            "no module of ours runs that says the shapes of random inputs: name"
+                            " some with --inputs"
+                        )
                     runs[name] = _peer(name, contest, inputs)
                 else:
                     module = _module(contender, contest)
                     inputs = random_inputs(module, contest.seed) if inputs is None else inputs
+                    precisions[name] = parse_target(module.target).precision
                     runs[name] = _run_of(module, inputs)
                 prepared[name] = perf_counter() - start
                 outputs[name] = runs[name]()
@@ -151,8 +158,11 @@ def hold(contest: Contest, seconds: float) -> list[ContenderTime]:
             if name == first:
                 raise
             problems[name] = f"{type(error).__name__}: {error}"
-    precision = parse_target(contest.arguments.get("target", "cpu")).precision
     for name in outputs.keys() - {first}:
+        # of two precisions the coarser one explains more; other runtimes compute in float32
+        precision = max(
+            (precisions.get(n, "fp32") for n in (first, name)), key=TOLERANCES.__getitem__
+        )
         differences = compare(outputs[name], outputs[first], precision).differences
         if wrong := [str(difference) for difference in differences if not difference.passed]:
             problems[name] = f"its outputs are not those of {first}: {wrong[0]}"

@@ -25,7 +25,7 @@ def session(
     onnxruntime: Any = untyped
     providers = list(dict.fromkeys([f"{provider}ExecutionProvider", "CPUExecutionProvider"]))
     if providers[0] not in onnxruntime.get_available_providers():
-        raise Refusal(f"onnxruntime has no {provider} provider here: pip install onnxruntime-gpu")
+        raise Refusal(f"onnxruntime has no {provider} provider here: install a build that has it")
     options = onnxruntime.SessionOptions()
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

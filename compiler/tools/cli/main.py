@@ -74,7 +74,7 @@ def described(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
         if package and package != "compiler":
-            return f"this needs the package {package}, which is missing: pip install {package}"
+            return f"{package} is not installed: install Flowloom without pip's option --no-deps"
     if isinstance(error, MemoryError):
         return f"out of memory: {error}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
